@@ -1,0 +1,60 @@
+"""Figures as a page: one table a benchmark, each row beside its ratio to the first row, or to its goal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from docs.tables import table
+
+Row = float | Mapping[str, float]
+
+INTRODUCTION = """# Performance
+
+Made by `make bench`: figures of one run on one machine, not a promise. Compare ratios rather than numbers with those
+of another machine; "to first" is a row's first number over that of the table's first row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One benchmark's result. `rows` by name; `goals` gives, for some rows, the most the first number should be."""
+
+    name: str
+    title: str
+    text: str
+    rows: Mapping[str, Row]
+    goals: Mapping[str, float] = field(default_factory=dict)
+
+
+def page(sections: list[Section], machine: Mapping[str, str]) -> str:
+    """The whole page, in Markdown."""
+    about = table(["measured", ""], [[key, value] for key, value in machine.items()])
+    return "\n\n".join([INTRODUCTION, about, *(_section(section) for section in sections)]) + "\n"
+
+
+def _section(section: Section) -> str:
+    columns = list(dict.fromkeys(name for row in section.rows.values() for name in _numbers(row)))
+    base = next(iter(_numbers(next(iter(section.rows.values()))).values()))
+    header = ["", *columns, "to first", *(["to goal"] if section.goals else [])]
+    body = []
+    for name, row in section.rows.items():
+        numbers = _numbers(row)
+        first = next(iter(numbers.values()))
+        cells = [name, *(_number(numbers[column]) if column in numbers else "" for column in columns)]
+        cells.append(f"{first / base:.2f} x" if base else "")
+        if section.goals:
+            goal = section.goals.get(name)
+            cells.append(f"{first / goal:.2f} x of {_number(goal)}" if goal else "")
+        body.append(cells)
+    return "\n\n".join(part for part in (f"## {section.title}", section.text, table(header, body)) if part)
+
+
+def _numbers(row: Row) -> Mapping[str, float]:
+    return row if isinstance(row, Mapping) else {"value": row}
+
+
+def _number(value: float) -> str:
+    """Three significant digits, thousands grouped."""
+    if value == 0 or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

@@ -1,0 +1,226 @@
+"""The legs of one scheduler process: opened when a request is first seen, found again through the request, ended once.
+
+The state of a leg hangs on the engine's own request object and dies with it, so there is nothing to clean up and no
+table that a client could fill. It is never looked up by a request id or a room: clients choose both and repeat them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from engine_hooks.identity import NO_TENANT, EvidenceKey, Key, verify_salt
+from engine_hooks.recorder import Leg, Recorder
+from engine_hooks.sglang_plugin.wording import rid_of, room_of
+
+LEG = "_pagewitness_leg"
+"""Attribute of the engine's requests, senders and receivers that holds their leg's state."""
+_BUCKETS = 1 << 16
+
+
+@dataclass(slots=True)
+class Limits:
+    """What the node's configuration says about every leg; filled in when the scheduler is built."""
+
+    role: str = "unified"
+    input_limit: int = 0
+    context_tokens: int = 0
+    page_size: int = 1
+
+
+class LegState:
+    """What the hooks remember of one leg between two calls. Numbers of tokens and pages, no content."""
+
+    __slots__ = (
+        "aborted_status", "chunk", "client_abort", "computed_end", "computed_start", "decided", "destination",
+        "ended", "finish", "first_read", "leg", "mode", "need_tokens", "outputs", "owner", "pages", "pending",
+        "prefix_tokens", "prompt_tokens", "published", "queued_pages", "queued_tokens", "read_tokens",
+        "rejected_status", "release_deadline", "released", "responded", "restored", "rid", "room", "row",
+        "row_generation", "shared_end",
+    )  # fmt: skip
+
+    def __init__(self, leg: Leg, owner: int, rid: bytes, room: int, need_tokens: int, prompt_tokens: int) -> None:
+        self.leg = leg
+        self.owner = owner  # id() of the request: a copy of the request is not the owner of its leg
+        self.rid = rid
+        self.room = room
+        self.need_tokens = need_tokens
+        self.prompt_tokens = prompt_tokens
+        self.decided = False  # whether an admission fact is out
+        self.rejected_status: int | None = None
+        self.restored = False  # whether its KV was loaded back from a backup of an earlier leg
+        self.outputs = 0  # output tokens before a commit
+        self.destination: bytes | None = None
+        self.prefix_tokens = 0
+        self.pages: list[Any] = []  # page id arrays that were on the CPU anyway
+        self.chunk: Any = None  # the chunk that the sender works on
+        self.pending: list[Any] = []  # queued chunks whose page ids are still on their way from the GPU
+        self.queued_pages = 0
+        self.queued_tokens = 0
+        self.computed_start: int | None = None  # token positions that extend forwards covered
+        self.computed_end = 0
+        self.first_read = 0
+        self.read_tokens = 0
+        self.row: int | None = None
+        self.row_generation: int | None = None
+        self.published: Any = None  # its pages before the prefix cache looked at them
+        self.shared_end = 0  # token positions before this one lie in the cache's pages now, whoever wrote those
+        self.mode = "immediate"
+        self.release_deadline: float | None = None
+        self.released = False
+        self.responded = False
+        self.finish = ""
+        self.aborted_status: int | None = None
+        self.client_abort = False
+        self.ended = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What the tokenizer sent of the request that is being taken in: from before any truncation or placeholder."""
+
+    rid: Any
+    tokens: int
+    salt: Any
+
+
+class Occurrences:
+    """A number for each leg of one (rid, room), the same on every rank, never twice in a boot.
+
+    It counts by bucket, not by pair: bounded whatever clients send, and a pair that comes back after any time still
+    gets a new number.
+    """
+
+    def __init__(self) -> None:
+        self._counts = array("Q", bytes(8 * _BUCKETS))
+
+    def next(self, digest: bytes) -> int:
+        """The next number for a pair with this digest, from 0."""
+        bucket = int.from_bytes(digest[:2], "little") % _BUCKETS
+        number = self._counts[bucket]
+        self._counts[bucket] = number + 1
+        return number
+
+
+class Legs:
+    """Opens, finds, admits, rejects and ends legs. Silent until `recorder` is set."""
+
+    def __init__(self, evidence: EvidenceKey, mac_keys: tuple[Key, ...], node_boot: bytes) -> None:
+        self.evidence = evidence
+        self.node_boot = node_boot
+        self.limits = Limits()
+        self.recorder: Recorder | None = None
+        self.arriving: Arrival | None = None
+        self._mac_keys = mac_keys
+        self._occurrences = Occurrences()
+
+    def find(self, request: Any) -> LegState | None:
+        """The open leg of a request, or None."""
+        state = getattr(request, LEG, None)
+        return None if state is None or state.ended or state.owner != id(request) else state
+
+    def start(self, request: Any) -> LegState | None:
+        """The open leg of a request, opened now if it has none yet or was retracted. None if its leg has ended."""
+        if self.recorder is None:
+            return None
+        state: LegState | None = getattr(request, LEG, None)
+        if state is None or state.owner != id(request) or state.ended == "retracted":
+            return self._open(request)
+        return None if state.ended else state
+
+    def admit(self, request: Any) -> LegState | None:
+        """`start`, and record the admission if the node has not decided yet: it goes on with the request."""
+        state = self.start(request)
+        if state is not None:
+            self.admit_state(state)
+        return state
+
+    def admit_state(self, state: LegState) -> None:
+        """The same for a leg that is already in hand."""
+        if not state.decided:
+            self._decide(state, "admitted", "none", None)
+
+    def reject(self, request: Any, reason: str, status: int) -> LegState | None:
+        """`start`, and record that the node rejected the request. Only the first rejection counts: after it, the
+        engine's prompt is a placeholder."""
+        state = self.start(request)
+        if state is not None and state.rejected_status is None:
+            state.rejected_status = status
+            self._decide(state, "rejected", reason, status)
+        return state
+
+    def end(self, state: LegState, how: str) -> None:
+        """Record the last fact of the leg; nothing is recorded for it afterwards."""
+        recorder = self.recorder
+        if recorder is None or state.ended:
+            return
+        state.ended = how
+        recorder.end(
+            state.leg,
+            state=how,
+            queued_pages=state.queued_pages,
+            queued_tokens=state.queued_tokens,
+            destination=state.destination,
+        )
+
+    def gap(self, state: LegState) -> None:
+        """Something of this leg could not be recorded: it uses up an ordinal, so that the leg is not complete."""
+        state.leg.take()
+        if self.recorder is not None:
+            self.recorder.hook_error()
+
+    def failed(self, values: Iterable[Any]) -> None:
+        """A hook failed on a call with these arguments: every leg among them is incomplete from now on."""
+        if self.recorder is not None:
+            self.recorder.hook_error()
+        for value in values:
+            for state in _involved(value):
+                state.leg.take()
+
+    def _open(self, request: Any) -> LegState:
+        rid, room, salt = rid_of(request.rid), room_of(request.bootstrap_room), request.cache_salt
+        need = prompt = len(request.origin_input_ids)
+        arrival = self.arriving
+        if arrival is not None and arrival.rid == request.rid:
+            need = max(need, arrival.tokens)
+            salt = arrival.salt if salt is None else salt
+        identity = verify_salt(salt, self._mac_keys)
+        pair = self.evidence.uid(self.node_boot, rid, room, -1)
+        uid = self.evidence.uid(self.node_boot, rid, room, self._occurrences.next(pair))
+        if identity is None:
+            leg = Leg(uid, NO_TENANT, "", "customer")
+        else:
+            leg = Leg(uid, identity.tenant, identity.key_id, identity.traffic)
+        state = LegState(leg, id(request), self.evidence.rid(rid), self.evidence.room(room), need, prompt)
+        setattr(request, LEG, state)
+        return state
+
+    def _decide(self, state: LegState, decision: str, reason: str, status: int | None) -> None:
+        recorder = self.recorder
+        if recorder is None:
+            return
+        state.decided = True
+        recorder.admission(
+            state.leg,
+            state=decision,
+            reason=reason,
+            need_tokens=state.need_tokens,
+            input_limit=self.limits.input_limit,
+            context_tokens=self.limits.context_tokens,
+            room=state.room,
+            rid=state.rid,
+            status=status,
+        )
+
+
+def _involved(value: Any) -> list[LegState]:
+    """The open legs that hang on an argument: on a request, on what wraps one, on a batch or a list of them."""
+    try:
+        many = value if isinstance(value, list) else getattr(value, "reqs", None)
+        candidates = many if isinstance(many, list) else [value, getattr(value, "req", None)]
+        states = [getattr(candidate, LEG, None) for candidate in candidates]
+        return [state for state in states if isinstance(state, LegState) and not state.ended]
+    except Exception:  # noqa: BLE001 - an object of the engine that cannot even be looked at names no leg
+        return []

@@ -1,0 +1,160 @@
+"""Release: every page that a leg held, recorded before the engine gives it to somebody else."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from engine_hooks.sglang_plugin.legs import Legs, LegState
+from engine_hooks.sglang_plugin.transfer import Transfer
+
+
+class Release:
+    """Hooks on the ways in which a request gives its pages up."""
+
+    def __init__(self, legs: Legs, transfer: Transfer) -> None:
+        self._legs = legs
+        self._transfer = transfer
+
+    def before_retract(self, *, req: Any, **_: Any) -> None:
+        """`release_req`: the engine takes the pages back to make room; the request will run again."""
+        self._mark(req, "retract")
+
+    def before_requeue(self, scheduler: Any, req: Any, **_: Any) -> None:
+        """`optimistic_release_and_requeue`: prefill gives an early start up; the request will run again."""
+        self._mark(req, "retract")
+
+    def before_defer(self, queue: Any, decode_req: Any, **_: Any) -> None:
+        """`DecodeTransferQueue._defer_release`: the pages are held until prefill has stopped writing, or a time is
+        up. The engine releases them then all the same, so a release past that time counts as `timeout`."""
+        state = self._legs.find(decode_req.req)
+        if state is not None:
+            state.mode = "deferred"
+            state.release_deadline = time.monotonic() + float(queue.deferred_kv_release_timeout)
+
+    def before_release(self, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
+        """`release_kv_cache`: the end of the leg's hold on its pages."""
+        if not req.kv.holds_kv:
+            return
+        state = self._legs.admit(req)
+        recorder = self._legs.recorder
+        if state is None or recorder is None or state.released:
+            return
+        state.released = True
+        self._transfer.flush(state, last=True)
+        if state.read_tokens > state.first_read:
+            recorder.read(
+                state.leg,
+                phase="last",
+                tokens=state.read_tokens,
+                row=state.row,
+                row_generation=state.row_generation,
+            )
+        self._record(state, self._held(req, tree_cache), self._mode(state), req.kv.kv_committed_len)
+        if state.responded:
+            self._legs.end(state, how_it_ended(state))
+
+    def before_reset(self, req: Any, **_: Any) -> None:
+        """`Req.reset_for_retract`: this attempt is over; the next one is another leg."""
+        state = self._legs.find(req)
+        if state is not None:
+            self._transfer.flush(state, last=True)
+            self._legs.end(state, "retracted")
+
+    def before_publish(self, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
+        """A running request's pages go into the prefix cache, which may take other pages for them."""
+        state = self._legs.find(req)
+        if state is not None and shares_prefixes(tree_cache):
+            state.published = self._held(req, tree_cache)
+
+    def after_publish(self, result: Any, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
+        """Pages that the cache already had under the same key replace the request's own, which are free from here on:
+        the leg held them, wrote them, and will not name them when it ends."""
+        state = self._legs.find(req)
+        if state is None or state.published is None:
+            return
+        before, state.published = state.published, None
+        after = self._held(req, tree_cache)
+        if after is None or before.tobytes() == after.tobytes():
+            return
+        kept = min(len(before), len(after))
+        changed = (before[:kept] != after[:kept]).nonzero()[0]
+        if len(changed):
+            pages = int(changed[-1]) + 1
+            self._record(state, before[:pages], "immediate", req.kv.kv_committed_len)
+            state.shared_end = pages * self._legs.limits.page_size
+
+    def _held(self, req: Any, tree_cache: Any) -> Any:
+        """Ids of the pages in the request's row, one a page, in token order; None where they are on the GPU only."""
+        table = tree_cache.req_to_token_pool.req_to_token
+        if table.device.type != "cpu":
+            return None
+        page_size = self._legs.limits.page_size
+        slots = table.numpy()[req.kv.req_pool_idx, : req.kv.kv_allocated_len : page_size]
+        return (slots // page_size).astype("int32", copy=False)
+
+    def _record(self, state: LegState, pages: Any, mode: str, committed: int) -> None:
+        recorder = self._legs.recorder
+        if recorder is None:
+            return
+        start, end = self._written(state, committed)
+        start = max(start, state.shared_end)
+        recorder.release(
+            state.leg,
+            mode=mode,
+            pages=_joined(state.pages) if pages is None else pages,
+            complete=pages is not None,
+            prefix_tokens=max(self._prefix(state), state.shared_end),
+            written_start=start,
+            written_end=max(start, end),
+        )
+
+    def _prefix(self, state: LegState) -> int:
+        return state.prefix_tokens if self._legs.limits.role == "decode" else state.computed_start or 0
+
+    def _written(self, state: LegState, committed: int) -> tuple[int, int]:
+        """Token positions that the leg's own forwards wrote; never what was merely allocated for it."""
+        if state.restored:  # loaded back from the backup of an earlier leg of the same request
+            return 0, committed
+        if self._legs.limits.role == "decode":
+            start = state.prompt_tokens
+        elif state.computed_start is None:
+            return 0, 0
+        else:
+            start = state.computed_start
+        # a length that was committed without a step is only what the engine set it to when it allocated
+        end = committed if state.read_tokens else state.computed_end
+        return start, end
+
+    def _mode(self, state: LegState) -> str:
+        if state.release_deadline is not None and time.monotonic() >= state.release_deadline:
+            return "timeout"
+        return state.mode
+
+    def _mark(self, req: Any, mode: str) -> None:
+        state = self._legs.find(req)
+        if state is not None:
+            state.mode = mode
+
+
+def how_it_ended(state: LegState) -> str:
+    """A word of `pagewitness.end.state` for a leg whose answer is out."""
+    if state.finish != "abort":
+        return "finished"
+    if state.rejected_status is not None and state.aborted_status == state.rejected_status:
+        return "rejected"
+    if state.client_abort or state.aborted_status is None or state.aborted_status < 500:
+        return "aborted"
+    return "failed"
+
+
+def shares_prefixes(tree_cache: Any) -> bool:
+    """Whether the cache keeps pages of finished requests for others (0.5.23 has another name for the question)."""
+    if getattr(tree_cache, "disable", False):
+        return False
+    asked = getattr(tree_cache, "supports_prefix_sharing", None)
+    return bool(asked()) if asked is not None else not tree_cache.is_chunk_cache()
+
+
+def _joined(arrays: list[Any]) -> Any:
+    return memoryview(b"".join(array.tobytes() for array in arrays)).cast("i")

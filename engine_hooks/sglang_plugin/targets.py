@@ -1,0 +1,87 @@
+"""What a hook point is, and the check that a place in the running engine is what the table takes it for.
+
+A target is looked up before it is hooked. One that is not there, that a class only inherits (its hook would fire twice,
+or not at all) or that lacks a parameter the hook relies on is left alone and reported: what it would have told has no
+supplier in that process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from typing import Any
+
+Version = tuple[int, int, int]
+OLDEST: Version = (0, 5, 19)
+NEWEST: Version = (0, 5, 23)
+
+
+class TargetError(LookupError):
+    """A target is not what the table says. The message says what was found instead; it holds no client text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One place to hook: `handler` (``<part>.<method>``) runs before or after the function at `path`.
+
+    `facts` are the facts that it supplies, alone or with others (`page.release.mode` and `page.release.shared` stand
+    for a part of one: how pages were given up, and pages that a prefix cache replaced); `uses` the parameters that the
+    handler relies on; `backend` the transfer backend whose nodes have it ('' = all); `since` and `until` the engine
+    versions that do.
+    """
+
+    path: str
+    when: str
+    handler: str
+    facts: tuple[str, ...]
+    uses: tuple[str, ...] = ()
+    backend: str = ""
+    since: Version = OLDEST
+    until: Version | None = None
+
+    @property
+    def name(self) -> str:
+        """Short and unique, for the node's list of hooks: ``Class.method:when``."""
+        return ".".join(self.path.split(".")[-2:]) + ":" + self.when
+
+
+def check(target: Target) -> None:
+    """Raise TargetError unless the target exists, its class defines it itself, and it has the parameters in use."""
+    owner, function = _find(target.path)
+    name = target.path.rpartition(".")[2]
+    if inspect.isclass(owner) and name not in vars(owner):
+        raise TargetError(f"{owner.__name__} only inherits {name}")
+    if not callable(function):
+        raise TargetError(f"{name} is not a function")
+    parameters = inspect.signature(_undecorated(function, name)).parameters
+    missing = [parameter for parameter in target.uses if parameter not in parameters]
+    if missing:
+        raise TargetError(f"{name} has no parameter {', '.join(missing)}")
+
+
+def _undecorated(function: Any, name: str) -> Any:
+    """The function under a decorator that does not say what it wraps (the engine has such decorators): they keep it
+    in their closure. What a hook gets are the arguments of the call all the same."""
+    for cell in getattr(function, "__closure__", None) or ():
+        inner = cell.cell_contents
+        if inspect.isfunction(inner) and inner.__name__ == name:
+            return inner
+    return function
+
+
+def _find(path: str) -> tuple[Any, Any]:
+    """The object at a dotted path and what holds it: a module, or a class in one."""
+    holder, _, name = path.rpartition(".")
+    try:
+        owner: Any = importlib.import_module(holder)
+    except ModuleNotFoundError:
+        module, _, owner_name = holder.rpartition(".")
+        try:
+            owner = getattr(importlib.import_module(module), owner_name)
+        except (ImportError, AttributeError) as error:
+            raise TargetError(f"no {owner_name} in {module} ({type(error).__name__})") from None
+    try:
+        return owner, getattr(owner, name)
+    except AttributeError:
+        raise TargetError(f"no {name} in {holder}") from None

@@ -1,0 +1,54 @@
+"""How figures become a page: ratios to the first row and to the goal, and a table that can be read as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from benchmarks.report import Row, Section, page
+
+
+def rows_of(rows: Mapping[str, Row], goals: Mapping[str, float] | None = None) -> list[list[str]]:
+    """Cells of the section's table, by line, without the rule."""
+    text = page([Section("one", "One", "What it is.", rows, goals or {})], {"date": "today"})
+    lines = [line for line in text.partition("## One")[2].splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [cells[0], *cells[2:]]
+
+
+def test_each_row_stands_beside_its_ratio_to_the_first() -> None:
+    assert rows_of({"plain": 2.0, "with pages": 5.0}) == [
+        ["", "value", "to first"],
+        ["plain", "2", "1.00 x"],
+        ["with pages", "5", "2.50 x"],
+    ]
+
+
+def test_the_ratio_is_of_the_first_column() -> None:
+    assert rows_of({"a": {"p50 (us)": 1.0, "p99 (us)": 8.0}, "b": {"p50 (us)": 3.0, "p99 (us)": 4.0}})[2] == [
+        "b",
+        "3",
+        "4",
+        "3.00 x",
+    ]
+
+
+def test_a_row_without_a_column_leaves_it_empty() -> None:
+    assert rows_of({"a": {"spans/s": 1000.0}, "b": {"spans/s": 500.0, "batches": 2.0}})[1] == [
+        "a",
+        "1,000",
+        "",
+        "1.00 x",
+    ]
+
+
+def test_a_goal_stands_beside_what_was_reached() -> None:
+    header, first, second = rows_of({"plain": 1.5, "other": 3.0}, goals={"plain": 2.0})
+    assert header[-1] == "to goal"
+    assert first[-1] == "0.75 x of 2"
+    assert second[-1] == ""
+
+
+def test_the_page_says_what_it_was_measured_on() -> None:
+    text = page([Section("one", "One", "", {"a": 1.0})], {"processor": "fast one", "date": "2026-10-01 10:00 UTC"})
+    assert "fast one" in text
+    assert "2026-10-01 10:00 UTC" in text

@@ -1,0 +1,216 @@
+"""The hooks on the real engine: the vulnerable 0.5.19 and the fixed 0.5.23, one prefill/decode pair of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from engine_hooks.sglang_plugin.table import parse_version, targets_for
+from lab.engine.pair import Pair
+from lab.engine.servers import PairSettings, RunFolder
+from lab.engine.traffic import Ask, prompt
+from tests.engine_hooks.sglang_plugin.on_engine import MARKER, ROLES, Run, play
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(500)]
+
+VULNERABLE, FIXED = "0.5.19", "0.5.23"
+
+ORDINARY = {
+    "prefill": [
+        "admission:admitted", "transfer:destination", "transfer:queued", "release:immediate", "response:length",
+        "end:finished",
+    ],
+    "decode": [
+        "admission:admitted", "transfer:reserved", "transfer:committed", "read:first", "read:last",
+        "release:immediate", "response:length", "end:finished",
+    ],
+}  # fmt: skip
+TURNED_AWAY = ["admission:rejected", "response:abort", "end:rejected"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """One run of each version, made when it is first asked for."""
+    return cache(lambda version: play(version, tmp_path_factory.mktemp(f"engine-{version}")))
+
+
+@pytest.fixture(params=[VULNERABLE, FIXED])
+def run(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
+    return runs(request.param)
+
+
+@pytest.fixture
+def vulnerable(runs: Callable[[str], Run]) -> Run:
+    return runs(VULNERABLE)
+
+
+@pytest.fixture
+def fixed(runs: Callable[[str], Run]) -> Run:
+    return runs(FIXED)
+
+
+# ---------------------------------------------------------------------- every leg
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_hook_point_is_on(run: Run, role: str) -> None:
+    wanted = [row for row in targets_for(parse_version(run.version)) if row.backend in ("", "mooncake")]
+    assert run.config(role)["hooks.missing"] == ()
+    assert list(run.config(role)["hooks.attached"]) == sorted(row.name for row in wanted)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_hook_failed_and_no_fact_was_dropped(run: Run, role: str) -> None:
+    assert (run.errors[role], run.drops[role]) == (0, 0)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_leg_is_complete(run: Run, role: str) -> None:
+    legs = run.legs(role).values()
+    assert len(legs) == len(run.answers)
+    for facts in legs:
+        assert [fact.leg.ordinal for fact in facts if fact.leg] == list(range(1, len(facts) + 1))
+        assert facts[-1].values["pagewitness.leg.facts"] == len(facts)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_an_ordinary_request(run: Run, role: str) -> None:
+    assert run.answers["ordinary"].decode.status == 200
+    assert run.story(role, "ordinary") == ORDINARY[role]
+
+
+def test_the_two_legs_of_a_request_join_on_room_session_and_destination(run: Run) -> None:
+    reserved = run.only("decode", "ordinary", "transfer:reserved")
+    received = run.only("prefill", "ordinary", "transfer:destination")
+    for name in ("room", "transfer.session", "transfer.destination", "page.count", "prefix.tokens", "slot"):
+        assert reserved[name] == received[name], name
+
+
+def test_what_prefill_queued_covers_what_decode_reserved(run: Run) -> None:
+    reserved = run.only("decode", "ordinary", "transfer:reserved")
+    queued = run.only("prefill", "ordinary", "transfer:queued")
+    assert queued["page.count"] == queued["sender.pages"] == reserved["page.count"]
+    assert queued["chunk.tokens"] == reserved["prompt.tokens"] == run.answers["ordinary"].decode.meta["prompt_tokens"]
+
+
+def test_decode_reads_one_position_further_each_step(run: Run) -> None:
+    prompt_tokens = run.answers["ordinary"].decode.meta["prompt_tokens"]
+    first, last = (run.only("decode", "ordinary", f"read:{phase}") for phase in ("first", "last"))
+    assert first["read.tokens"] == prompt_tokens + 1
+    assert last["read.tokens"] == prompt_tokens + 19  # 20 tokens, the first of them from prefill
+    assert first["row"] == last["row"]
+
+
+def test_a_leg_wrote_its_own_part_of_the_pages_it_held(run: Run) -> None:
+    prompt_tokens = run.answers["ordinary"].decode.meta["prompt_tokens"]
+    computed = run.only("prefill", "ordinary", "release:immediate")
+    decoded = run.only("decode", "ordinary", "release:immediate")
+    assert (computed["written.start"], computed["written.end"]) == (0, prompt_tokens)
+    assert (decoded["written.start"], decoded["written.end"]) == (prompt_tokens, prompt_tokens + 19)
+    assert len(decoded["pages"]) == -(-(prompt_tokens + 19) // 16)
+    reserved = run.only("decode", "ordinary", "transfer:reserved")["pages"]
+    assert list(decoded["pages"])[: len(reserved)] == list(reserved)
+
+
+def test_an_answer_of_one_token_reads_nothing_on_decode(run: Run) -> None:
+    assert run.story("decode", "one-token") == [word for word in ORDINARY["decode"] if not word.startswith("read")]
+
+
+def test_a_prompt_that_prefill_still_has_is_not_computed_again(run: Run) -> None:
+    again = run.only("prefill", "again", "release:immediate")
+    assert again["prefix.tokens"] == again["written.start"] == 96  # whole pages of a prompt of 100
+    assert again["written.end"] == 100
+    assert run.only("prefill", "again", "end:finished")["queued.tokens"] == 100  # but it is sent again
+
+
+def test_the_tenant_is_the_vouched_one_or_nobody(run: Run) -> None:
+    for role in ROLES:
+        vouched, unvouched = run.leg(role, "ordinary")[0].leg, run.leg(role, "unvouched")[0].leg
+        assert vouched is not None
+        assert unvouched is not None
+        assert (len(vouched.tenant), vouched.tenant_key) == (32, "lab-p")
+        assert unvouched.tenant == "unattributed"
+
+
+def test_a_client_that_hangs_up_leaves_a_complete_leg(run: Run) -> None:
+    assert run.answers["hung-up"].decode.status == 0
+    assert run.story("decode", "hung-up")[-3:] == ["release:immediate", "response:abort", "end:aborted"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_client_text_is_in_the_ring(run: Run, role: str) -> None:
+    """The marker stands in every request id, in prompts and in a grammar that the engine quotes in its message."""
+    assert MARKER in run.logs[role], "the engine itself never saw the marker"
+    assert MARKER.encode() not in run.raw[role]
+    assert not [line for line in run.logs[role].splitlines() if "pagewitness" in line]
+
+
+# ---------------------------------------------------------------------- the incident
+
+
+def test_vulnerable_a_rejected_prompt_goes_on_as_a_placeholder(vulnerable: Run) -> None:
+    assert vulnerable.answers["oversized"].decode.status == 200
+    assert vulnerable.story("prefill", "oversized") == ["admission:rejected", *ORDINARY["prefill"][1:]]
+    rejected = vulnerable.only("prefill", "oversized", "admission:rejected")
+    assert (rejected["tokens.need"], rejected["input.limit"]) == (1500, 1018)
+    assert (rejected["admission.reason"], rejected["http.response.status_code"]) == ("input_too_long", 400)
+    queued = vulnerable.only("prefill", "oversized", "transfer:queued")
+    assert (queued["page.count"], queued["chunk.tokens"], queued["sender.pages"]) == (1, 1, 1)
+
+
+def test_vulnerable_decode_commits_and_reads_what_nobody_sent(vulnerable: Run) -> None:
+    assert vulnerable.story("decode", "oversized") == ORDINARY["decode"]
+    assert vulnerable.only("decode", "oversized", "transfer:reserved")["page.count"] == 94
+    assert vulnerable.only("decode", "oversized", "transfer:committed")["prompt.tokens"] == 1500
+    assert vulnerable.only("decode", "oversized", "read:first")["read.tokens"] == 1501
+    released = vulnerable.only("decode", "oversized", "release:immediate")
+    assert (len(released["pages"]), released["written.start"], released["written.end"]) == (95, 1500, 1507)
+
+
+def test_vulnerable_a_failing_grammar_is_sent_and_committed_and_delivers_nothing(vulnerable: Run) -> None:
+    assert vulnerable.answers["grammar"].decode.status == 400
+    assert vulnerable.story("prefill", "grammar") == ["admission:rejected", *ORDINARY["prefill"][1:]]
+    assert vulnerable.story("decode", "grammar") == [
+        "admission:rejected", "transfer:reserved", "transfer:committed", "release:immediate", "response:abort",
+        "end:rejected",
+    ]  # fmt: skip
+    assert vulnerable.only("decode", "grammar", "response:abort")["tokens_delivered"] == 0
+
+
+def test_fixed_a_rejected_prompt_is_turned_away(fixed: Run) -> None:
+    assert fixed.answers["oversized"].prefill.status == 400
+    assert fixed.story("prefill", "oversized") == TURNED_AWAY
+    assert fixed.only("prefill", "oversized", "admission:rejected")["tokens.need"] == 1500
+
+
+def test_fixed_decode_waits_for_it_and_gives_up(fixed: Run) -> None:
+    assert fixed.answers["oversized"].decode.status == 500
+    story = ["admission:admitted", "transfer:reserved", "response:abort", "release:deferred", "end:failed"]
+    assert fixed.story("decode", "oversized") == story
+    released = fixed.only("decode", "oversized", "release:deferred")
+    assert (len(released["pages"]), released["written.start"], released["written.end"]) == (94, 1500, 1500)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_fixed_a_failing_grammar_is_turned_away_on_both_sides(fixed: Run, role: str) -> None:
+    assert fixed.story(role, "grammar") == TURNED_AWAY
+    assert fixed.only(role, "grammar", "admission:rejected")["admission.reason"] == "grammar"
+
+
+# ---------------------------------------------------------------------- without the hooks
+
+
+def test_the_kill_switch_leaves_an_engine_that_answers_the_same(vulnerable: Run, tmp_path: Path) -> None:
+    files = RunFolder(tmp_path)
+    settings = PairSettings(VULNERABLE, environment={"PAGEWITNESS_HOOKS": "off"})
+    with Pair(settings, files) as pair, pair.client() as client:
+        body = {
+            "text": f"{MARKER} {prompt(Ask('acme', 60), 0)}",
+            "sampling_params": {"max_new_tokens": 20, "temperature": 0, "ignore_eos": True},
+        }
+        answer = client.ask(body, room=7)
+    assert answer.decode.body["output_ids"] == vulnerable.answers["ordinary"].decode.body["output_ids"]
+    assert list(files.rings.iterdir()) == []
