@@ -1,0 +1,120 @@
+"""The history of a pool's pages: which legs held a page before a given fact, newest first.
+
+Read in windows of the emitter's seq that reach further back only while a slot is still unresolved, so that a look-up
+after weeks of uptime costs what it must and no more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from detectors.boots import NO_SEQ_ABOVE, Boot
+from detectors.legs import Leg, expand_runs, legs_by_uid
+from detectors.queries import Queries
+
+FIRST_WINDOW = 4096
+"""Facts that the first look back covers; each further one doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A leg that held the page, at which position of its page list, and the token positions that it wrote itself."""
+
+    leg: Leg
+    release_seq: int
+    index: int
+    written_start: int
+    written_end: int
+
+    def wrote(self, slot: int, page_size: int) -> bool:
+        """Whether the leg's own forwards wrote this slot of the page."""
+        position = self.index * page_size + slot
+        return self.written_start <= position < self.written_end
+
+
+class PoolHistory:
+    """Holders of the pages of one pool: one emitter boot, component `kv`."""
+
+    def __init__(self, store: Queries, boot: Boot, first_window: int = FIRST_WINDOW) -> None:
+        self._store = store
+        self._boot = boot
+        self._holders: dict[int, list[Holder]] = defaultdict(list)  # page -> holders, newest first
+        self._holes = boot.drop_holes()  # seqs at or below which nothing is certain
+        self._low: int | None = None  # seqs in [low, high) are loaded
+        self._high = 0
+        self._window = first_window
+
+    def holders(self, page: int, before_seq: int) -> Iterator[Holder | None]:
+        """Legs that held the page and gave it up before this seq, newest first.
+
+        Yields None, and ends, where the evidence has a hole: whoever comes before it may not have been the last.
+        Ends without None when the boot's first fact was reached.
+        """
+        self._reach(before_seq)
+        ceiling = before_seq
+        while True:
+            low = self._low
+            assert low is not None
+            hole = max((hole for hole in self._holes if hole < before_seq), default=0)
+            if any(hole == NO_SEQ_ABOVE for hole in self._holes):
+                hole = before_seq
+            for holder in self._holders.get(page, ()):
+                if hole < holder.release_seq < ceiling and holder.release_seq >= low:
+                    yield holder
+            if hole >= low:
+                yield None
+                return
+            if low <= 1:
+                return
+            ceiling = low
+            self._widen()
+
+    def _reach(self, before_seq: int) -> None:
+        """Make sure that the facts just below this seq are loaded."""
+        if self._low is None:
+            self._low = self._high = before_seq
+        if before_seq > self._high:
+            self._load(self._high, before_seq)
+            self._high = before_seq
+        if before_seq <= self._low:
+            self._widen()
+            self._reach(before_seq)
+
+    def _widen(self) -> None:
+        """Load one more window below what is loaded. The boot's seqs start at 1."""
+        assert self._low is not None
+        if self._low <= 1:
+            return
+        start = max(1, self._low - self._window)
+        self._window *= 2
+        self._load(start, self._low)
+        self._low = start
+
+    def _load(self, start: int, end: int) -> None:
+        where = "emitter = {emitter:String} AND boot = {boot:String} AND seq >= {start:Int64} AND seq < {end:Int64}"
+        params = {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": start, "end": end}
+        (count,) = self._store.rows(
+            f"SELECT count() AS facts, countIf(contents > 1) AS bad FROM facts WHERE {where}", params
+        )
+        if count["facts"] != end - start or count["bad"]:
+            rows = self._store.rows(f"SELECT seq FROM facts WHERE {where} AND contents = 1", params)
+            self._holes.extend(set(range(start, end)) - {row["seq"] for row in rows})
+        releases = self._store.rows(
+            "SELECT seq, uid, pages_start, pages_length, pages_complete, written_start, written_end FROM facts"
+            f" WHERE {where} AND span = 'pagewitness.page.release'",
+            params,
+        )
+        found = legs_by_uid(self._store, [row["uid"] for row in releases])
+        legs = {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == (self._boot.emitter, self._boot.boot)}
+        touched = set()
+        for row in releases:
+            if not row["pages_complete"]:
+                self._holes.append(row["seq"])
+            for index, page in enumerate(expand_runs(row["pages_start"], row["pages_length"])):
+                holder = Holder(legs[row["uid"]], row["seq"], index, row["written_start"], row["written_end"])
+                self._holders[page].append(holder)
+                touched.add(page)
+        for page in touched:
+            self._holders[page].sort(key=lambda holder: -holder.release_seq)

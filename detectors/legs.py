@@ -1,0 +1,234 @@
+"""Legs: everything that one emitter boot recorded about one attempt at one prompt, folded into one object."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from detectors.queries import Queries, Row
+from engine_hooks.conventions import UNATTRIBUTED
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One chunk that prefill enqueued: where it goes in the destination list, and the source pages, in order."""
+
+    first_page: int  # position in the destination list, from 0
+    tokens: int  # valid tokens; the rest of the last page is what the source page held before
+    pages: tuple[int, ...]  # source page ids in the prefill pool
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """One leg as far as the evidence goes. `None` means that no fact said so. Token counts are positions from 0."""
+
+    uid: str
+    emitter: str
+    boot: str
+    tenant: str
+    tenant_key: str
+    traffic: str
+    rid: str
+    rooms: tuple[int, ...]
+    session: str
+    destination: str
+    started: datetime
+    ended: datetime | None  # time of the end fact
+    last_time: datetime
+    first_seq: int
+    ordinals: tuple[int, ...]  # those that are here, sorted
+    leg_facts: int | None  # how many the end fact says there were
+    contradicted: bool  # one identity with two contents, or two values where a leg has one
+    receives: bool  # has facts of the receiving side, or reads
+    sends: bool  # has facts of the sending side
+    admitted: bool
+    rejected: bool
+    reject_seq: int | None
+    need_tokens: int | None
+    input_limit: int | None
+    reserved_at: datetime | None
+    reserved_seq: int | None
+    reserved_pages: int | None
+    prompt_tokens: int | None
+    prefix_tokens: int | None  # decode: prefix not transferred; from the reservation or prefill's receipt of it
+    chunks: tuple[Chunk, ...]
+    sender_pages: int | None
+    committed: bool
+    refused: bool
+    read_tokens: int | None
+    released: bool
+    release_seq: int | None
+    release_ordinal: int | None
+    cached_tokens: int | None  # leading tokens that came from this node's prefix cache
+    written_start: int | None
+    written_end: int | None
+    finish: str
+    http_status: int | None
+    input_tokens: int | None
+    output_tokens: int | None
+    tokens_delivered: int | None
+    end_state: str
+    queued_pages: int | None  # totals of the end fact
+    queued_tokens: int | None
+    progress_seqs: tuple[int, ...]  # seqs of queued, committed and read facts
+
+    @property
+    def complete(self) -> bool:
+        """Whether every fact of the leg is here: ordinals 1..n and an end fact that says n."""
+        return (
+            self.leg_facts is not None and self._has_all_up_to(self.leg_facts) and self.ordinals[-1] == self.leg_facts
+        )
+
+    @property
+    def complete_to_release(self) -> bool:
+        """Whether every fact up to the release of its pages is here: nothing is sent after that."""
+        return self.release_ordinal is not None and self._has_all_up_to(self.release_ordinal)
+
+    @property
+    def sends_known(self) -> bool:
+        """Whether every chunk that the leg enqueued is here."""
+        return self.complete or self.complete_to_release
+
+    def _has_all_up_to(self, ordinal: int) -> bool:
+        return not self.contradicted and self.ordinals[:ordinal] == tuple(range(1, ordinal + 1))
+
+
+_LEGS = """
+SELECT
+    uid, emitter, boot,
+    groupUniqArray(tenant_id) AS tenants,
+    max(tenant_key) AS tenant_key,
+    max(traffic) AS traffic,
+    max(rid) AS rid,
+    groupUniqArrayIf(room, room IS NOT NULL) AS rooms,
+    groupUniqArrayIf(transfer_session, transfer_session != '') AS sessions,
+    groupUniqArrayIf(transfer_destination, transfer_destination != '') AS destinations,
+    min(time) AS started,
+    if(countIf(span = 'pagewitness.request.end') = 0, NULL, maxIf(time, span = 'pagewitness.request.end')) AS ended,
+    max(time) AS last_time,
+    min(seq) AS first_seq,
+    arraySort(groupUniqArray(assumeNotNull(leg_ordinal))) AS ordinals,
+    count() AS fact_rows,
+    max(leg_facts) AS leg_facts,
+    max(contents) AS contents,
+    countIf(transfer_side = 'receive' OR span = 'pagewitness.page.read') > 0 AS receives,
+    countIf(transfer_side = 'send') > 0 AS sends,
+    countIf(admission_state = 'admitted') > 0 AS admitted,
+    countIf(admission_state = 'rejected') > 0 AS rejected,
+    if(countIf(admission_state = 'rejected') = 0, NULL, minIf(seq, admission_state = 'rejected')) AS reject_seq,
+    max(tokens_need) AS need_tokens,
+    max(input_limit) AS input_limit,
+    if(countIf(transfer_status = 'reserved') = 0, NULL, minIf(time, transfer_status = 'reserved')) AS reserved_at,
+    if(countIf(transfer_status = 'reserved') = 0, NULL, minIf(seq, transfer_status = 'reserved')) AS reserved_seq,
+    maxIf(page_count, transfer_status = 'reserved') AS reserved_pages,
+    maxIf(prompt_tokens, span = 'pagewitness.transfer') AS prompt_tokens,
+    maxIf(prefix_tokens, span = 'pagewitness.transfer') AS transfer_prefix,
+    arraySort(groupArrayIf(
+        (assumeNotNull(chunk_page), assumeNotNull(chunk_tokens), pages_start, pages_length, seq),
+        transfer_status = 'queued')) AS chunks,
+    max(sender_pages) AS sender_pages,
+    countIf(transfer_status = 'committed') > 0 AS committed,
+    countIf(transfer_status = 'refused') > 0 AS refused,
+    max(read_tokens) AS read_tokens,
+    countIf(span = 'pagewitness.page.release') > 0 AS released,
+    if(released, maxIf(seq, span = 'pagewitness.page.release'), NULL) AS release_seq,
+    if(released, maxIf(leg_ordinal, span = 'pagewitness.page.release'), NULL) AS release_ordinal,
+    maxIf(prefix_tokens, span = 'pagewitness.page.release') AS cached_tokens,
+    max(written_start) AS written_start,
+    max(written_end) AS written_end,
+    max(finish) AS finish,
+    maxIf(http_response_status_code, span = 'pagewitness.response') AS http_status,
+    max(gen_ai_usage_input_tokens) AS input_tokens,
+    max(gen_ai_usage_output_tokens) AS output_tokens,
+    max(tokens_delivered) AS tokens_delivered,
+    max(end_state) AS end_state,
+    max(queued_pages) AS queued_pages,
+    max(queued_tokens) AS queued_tokens,
+    groupArrayIf(seq, transfer_status IN ('queued', 'committed') OR span = 'pagewitness.page.read') AS progress_seqs
+FROM facts
+WHERE {where} AND leg_ordinal IS NOT NULL
+GROUP BY uid, emitter, boot
+ORDER BY started, uid, emitter, boot
+"""
+
+
+def expand_runs(starts: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...]:
+    """Page ids of run-lengths, in order."""
+    return tuple(page for start, length in zip(starts, lengths, strict=True) for page in range(start, start + length))
+
+
+def _leg(row: Row) -> Leg:
+    tenants = sorted(row["tenants"])
+    single = all(len(row[name]) <= 1 for name in ("tenants", "sessions", "destinations", "rooms"))
+    return Leg(
+        uid=row["uid"],
+        emitter=row["emitter"],
+        boot=row["boot"],
+        tenant=tenants[0] if len(tenants) == 1 else UNATTRIBUTED,
+        tenant_key=row["tenant_key"],
+        traffic=row["traffic"],
+        rid=row["rid"],
+        rooms=tuple(row["rooms"]),
+        session=row["sessions"][0] if row["sessions"] else "",
+        destination=row["destinations"][0] if row["destinations"] else "",
+        started=row["started"],
+        ended=row["ended"],
+        last_time=row["last_time"],
+        first_seq=row["first_seq"],
+        ordinals=tuple(row["ordinals"]),
+        leg_facts=row["leg_facts"],
+        contradicted=row["contents"] > 1 or not single or row["fact_rows"] != len(row["ordinals"]),
+        receives=bool(row["receives"]),
+        sends=bool(row["sends"]),
+        admitted=bool(row["admitted"]),
+        rejected=bool(row["rejected"]),
+        reject_seq=row["reject_seq"],
+        need_tokens=row["need_tokens"],
+        input_limit=row["input_limit"],
+        reserved_at=row["reserved_at"],
+        reserved_seq=row["reserved_seq"],
+        reserved_pages=row["reserved_pages"],
+        prompt_tokens=row["prompt_tokens"],
+        prefix_tokens=row["transfer_prefix"],
+        chunks=tuple(
+            Chunk(page, tokens, expand_runs(starts, lengths), seq)
+            for page, tokens, starts, lengths, seq in row["chunks"]
+        ),
+        sender_pages=row["sender_pages"],
+        committed=bool(row["committed"]),
+        refused=bool(row["refused"]),
+        read_tokens=row["read_tokens"],
+        released=bool(row["released"]),
+        release_seq=row["release_seq"],
+        release_ordinal=row["release_ordinal"],
+        cached_tokens=row["cached_tokens"],
+        written_start=row["written_start"],
+        written_end=row["written_end"],
+        finish=row["finish"],
+        http_status=row["http_status"],
+        input_tokens=row["input_tokens"],
+        output_tokens=row["output_tokens"],
+        tokens_delivered=row["tokens_delivered"],
+        end_state=row["end_state"],
+        queued_pages=row["queued_pages"],
+        queued_tokens=row["queued_tokens"],
+        progress_seqs=tuple(sorted(row["progress_seqs"])),
+    )
+
+
+def legs_by_uid(store: Queries, uids: Sequence[str]) -> list[Leg]:
+    """The legs with these uids, oldest first."""
+    if not uids:
+        return []
+    sql = _LEGS.replace("{where}", "uid IN {uids:Array(String)}")
+    return [_leg(row) for row in store.rows(sql, {"uids": sorted(set(uids))})]
+
+
+def uids_of_rooms(store: Queries, rooms: Sequence[int]) -> list[str]:
+    """Uids of every leg that named one of these rooms."""
+    if not rooms:
+        return []
+    sql = "SELECT DISTINCT uid FROM facts WHERE room IN {rooms:Array(Int64)} AND leg_ordinal IS NOT NULL"
+    return [row["uid"] for row in store.rows(sql, {"rooms": sorted(set(rooms))})]

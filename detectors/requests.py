@@ -1,0 +1,95 @@
+"""Requests: legs found by uid or room, with the role of their node, joined on demand and kept for one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from detectors.boots import Boots
+from detectors.joins import Join, join_legs
+from detectors.legs import Leg, legs_by_uid, uids_of_rooms
+from detectors.queries import Queries
+
+
+def role_of(leg: Leg, boots: Boots) -> str:
+    """Role of the node that recorded a leg: from its configuration, else from its facts, else ``unknown``."""
+    config = boots.get(leg.emitter, leg.boot).config
+    if config is not None:
+        return config.role
+    if leg.receives:
+        return "decode"
+    return "prefill" if leg.sends else "unknown"
+
+
+class Requests:
+    """All legs of the rooms that were asked for. One object serves one pass."""
+
+    def __init__(self, store: Queries, boots: Boots) -> None:
+        self._store = store
+        self._boots = boots
+        self._legs: dict[str, list[Leg]] = {}  # uid -> one leg a rank
+        self._by_room: dict[int, set[str]] = {}
+        self._complete_rooms: set[int] = set()
+        self._joins: dict[tuple[str, str], Join] = {}  # (uid, emitter) of the decode leg
+
+    def load(self, uids: Iterable[str]) -> None:
+        """Load these legs and every leg that shares a room with one of them."""
+        fresh = [uid for uid in set(uids) if uid not in self._legs]
+        self._add(fresh)
+        rooms = {room for uid in fresh for leg in self._legs.get(uid, ()) for room in leg.rooms}
+        rooms -= self._complete_rooms
+        self._add([uid for uid in uids_of_rooms(self._store, sorted(rooms)) if uid not in self._legs])
+        self._complete_rooms |= rooms
+
+    def _add(self, uids: list[str]) -> None:
+        for uid in uids:
+            self._legs[uid] = []
+        for leg in legs_by_uid(self._store, uids):
+            self._legs[leg.uid].append(leg)
+            for room in leg.rooms:
+                self._by_room.setdefault(room, set()).add(leg.uid)
+
+    def response_uids(self, uids: Iterable[str]) -> list[str]:
+        """Uids, among these and the legs that share a room with them, that stand for a response."""
+        related = set(uids)
+        for uid in list(related):
+            for leg in self._legs.get(uid, ()):
+                for room in leg.rooms:
+                    related |= self._by_room.get(room, set())
+        return sorted(
+            uid for uid in related if any(role_of(leg, self._boots) != "prefill" for leg in self._legs.get(uid, ()))
+        )
+
+    def joins(self, uid: str) -> list[Join]:
+        """The joins of a response's leg, one for each rank that recorded it."""
+        self.load([uid])
+        return [join for leg in self._legs[uid] if (join := self.join_of(leg)) is not None]
+
+    def join_of(self, leg: Leg) -> Join | None:
+        """The join of one decode leg; None for a leg of a prefill node."""
+        if role_of(leg, self._boots) == "prefill":
+            return None
+        key = (leg.uid, leg.emitter)
+        if key not in self._joins:
+            self.load([leg.uid])
+            neighbours = self._neighbours(leg)
+            decodes = [other for other in neighbours if role_of(other, self._boots) != "prefill"]
+            prefills = [other for other in neighbours if role_of(other, self._boots) == "prefill"]
+            for join in join_legs(decodes, prefills):
+                self._joins[join.decode.uid, join.decode.emitter] = join
+        return self._joins[key]
+
+    def response_of(self, leg: Leg) -> str:
+        """Uid of the response that a leg belongs to: its own on a decode node, its decode leg's on a prefill node."""
+        if role_of(leg, self._boots) != "prefill":
+            return leg.uid
+        self.load([leg.uid])
+        for other in self._neighbours(leg):
+            join = self.join_of(other)
+            if join is not None and join.prefill is not None and join.prefill.uid == leg.uid:
+                return join.decode.uid
+        return ""
+
+    def _neighbours(self, leg: Leg) -> list[Leg]:
+        """Every leg that shares a room with this one, itself included."""
+        uids = {leg.uid}.union(*(self._by_room.get(room, set()) for room in leg.rooms))
+        return [other for uid in sorted(uids) for other in self._legs[uid]]

@@ -1,0 +1,102 @@
+"""One row a joined request: what every rule reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from detectors.boots import Boots
+from detectors.joins import Join
+from detectors.queries import Queries
+
+COLUMNS = (
+    "response_uid",
+    "prefill_uid",
+    "join_basis",
+    "tenant",
+    "tenant_key",
+    "decode_node",
+    "prefill_node",
+    "started",
+    "decode_ended",
+    "prefill_ended",
+    "decode_rejected",
+    "prefill_rejected",
+    "progress_after_reject",
+    "reserved_at",
+    "reserved_pages",
+    "prompt_tokens",
+    "covered_to",
+    "queued_pages",
+    "committed",
+    "refused",
+    "read_tokens",
+    "decode_end_state",
+    "prefill_end_state",
+    "seen_to",
+)
+
+
+def progress_after_reject(join: Join) -> list[str]:
+    """What went on after one of the legs was rejected at admission, in words of the contract."""
+    decode, prefill = join.decode, join.prefill
+    progress = []
+    for role, leg in (("prefill", prefill), ("decode", decode)):
+        if leg is not None and leg.reject_seq is not None and any(seq > leg.reject_seq for seq in leg.progress_seqs):
+            progress.append(f"{role}_went_on")
+    if prefill is not None and prefill.rejected:
+        if decode.committed:
+            progress.append("decode_committed")
+        if decode.read_tokens is not None:
+            progress.append("decode_read")
+    return progress
+
+
+def recipient_tenant(join: Join) -> tuple[str, str]:
+    """(tenant, key id) of the request: the decode leg's, else the prefill leg's, where only one was vouched for."""
+    legs = [leg for leg in (join.decode, join.prefill) if leg is not None]
+    vouched = [leg for leg in legs if leg.tenant_key]
+    leg = vouched[0] if vouched else legs[0]
+    return leg.tenant, leg.tenant_key
+
+
+def rollup_row(join: Join, covered: int | None, boots: Boots, seen_to: datetime) -> list[Any]:
+    """The row of one request, in the order of COLUMNS."""
+    decode, prefill = join.decode, join.prefill
+    decode_config = boots.get(decode.emitter, decode.boot).config
+    prefill_config = boots.get(prefill.emitter, prefill.boot).config if prefill else None
+    tenant, tenant_key = recipient_tenant(join)
+    return [
+        decode.uid,
+        prefill.uid if prefill else "",
+        join.basis,
+        tenant,
+        tenant_key,
+        decode_config.node if decode_config else "",
+        prefill_config.node if prefill_config else "",
+        decode.started,
+        decode.ended,
+        prefill.ended if prefill else None,
+        decode.rejected,
+        bool(prefill and prefill.rejected),
+        progress_after_reject(join),
+        decode.reserved_at,
+        decode.reserved_pages,
+        decode.prompt_tokens,
+        covered,
+        sum(len(chunk.pages) for chunk in prefill.chunks) if prefill else None,
+        decode.committed,
+        decode.refused,
+        decode.read_tokens,
+        decode.end_state,
+        prefill.end_state if prefill else "",
+        seen_to,
+    ]
+
+
+def fill(store: Queries, rows: Sequence[Sequence[Any]]) -> None:
+    """Replace the rollup with these rows."""
+    store.command("TRUNCATE TABLE request_rollup")
+    if rows:
+        store.insert("request_rollup", COLUMNS, rows)

@@ -1,0 +1,135 @@
+"""One pass of detection: from the ingest cursor to verdicts.
+
+The cursor follows the time at which evidence *arrived*, never event time, so evidence that comes hours late is still
+judged. A pass judges every request that a new fact belongs to, every request that shares a room with one of those,
+every pending response, and every affected or unknown response that a late fact could change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from detectors.boots import EPOCH, load_boots
+from detectors.catalogue import Rule, load_rules, rule_set
+from detectors.findings import Finding, run_rules
+from detectors.judgement import Judgements
+from detectors.queries import Queries
+from detectors.requests import Requests
+from detectors.results import Results
+from detectors.rollup import fill, rollup_row
+from detectors.settings import DetectionSettings
+from detectors.verdicts import Judge
+
+BATCH = 2000
+"""Responses that one round of rules looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one pass did."""
+
+    judged: int
+    changed: int
+    pending: int
+    violations: int
+    watermark: datetime
+    seconds: float
+
+
+class Runner:
+    """Runs passes over one store. Keep one per service: two at a time would write the same rollup."""
+
+    def __init__(
+        self,
+        store: Queries,
+        settings: DetectionSettings | None = None,
+        rules: Sequence[Rule] | None = None,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings or DetectionSettings()
+        self._rules = tuple(rules) if rules is not None else load_rules()
+        self._now = now or (lambda: datetime.now(UTC))
+
+    def run_once(self) -> Report:
+        """Judge what changed since the last pass. Safe to repeat: the same evidence gives the same answers."""
+        started = time.perf_counter()
+        now = self._now()
+        previous = self._store.rows("SELECT cursor, watermark FROM detection_state")
+        since = previous[0]["cursor"] - timedelta(seconds=self._settings.late_seconds) if previous else EPOCH
+        (extent,) = self._store.rows(
+            "SELECT max(heard) AS newest, min(first_time) AS oldest, count() AS facts FROM boot_activity"
+        )
+        boots = load_boots(self._store)
+        watermark = boots.watermark(now, self._settings.silence, self._settings.clock_error)
+        judge = Judge(boots, self._rules, self._settings, now, watermark)
+        judged = changed = pending = violations = 0
+        for uids in self._batches(self._to_judge(since)):
+            requests = Requests(self._store, boots)
+            requests.load(uids)
+            results = Results(self._store, time.time_ns(), rule_set(self._rules), requests.response_of)
+            judgements = self._judge_batch(requests, judge, requests.response_uids(uids), results)
+            judged += len(judgements[0])
+            changed += judgements[1]
+            pending += sum(verdict == "pending" for verdict in judgements[0])
+            violations += sum(verdict == "violation" for verdict in judgements[0])
+        rules_text = rule_set(self._rules)
+        Results(self._store, time.time_ns(), rules_text, lambda leg: "").write_state(
+            now,
+            extent["newest"] if extent["facts"] else EPOCH,
+            watermark,
+            extent["oldest"] if extent["facts"] else None,
+        )
+        return Report(judged, changed, pending, violations, watermark, time.perf_counter() - started)
+
+    def _judge_batch(
+        self, requests: Requests, judge: Judge, response_uids: Sequence[str], results: Results
+    ) -> tuple[list[str], int]:
+        judgements = Judgements(self._store, requests, judge)
+        joins = {uid: requests.joins(uid) for uid in response_uids}
+        joins = {uid: found for uid, found in joins.items() if found}
+        rows = [
+            rollup_row(join, judgements.covered(join), judge.boots, judge.watermark)
+            for found in joins.values()
+            for join in found
+        ]
+        fill(self._store, rows)
+        findings = run_rules(self._store, self._rules, self._settings)
+        by_response: dict[str, list[Finding]] = {}
+        for finding in findings:
+            by_response.setdefault(finding.response_uid, []).append(finding)
+        tainted = {uid: any(f.effect == "contamination" for f in by_response.get(uid, ())) for uid in joins}
+        for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'violation'"):
+            tainted.setdefault(row["response_uid"], True)
+        judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
+        return [judgement.verdict.verdict for judgement in judged], results.write(judged, findings)
+
+    def _to_judge(self, since: datetime) -> list[str]:
+        """Uids of legs whose response may have changed."""
+        fresh = self._store.rows(
+            "SELECT uid, min(time) AS first FROM evidence WHERE received_at > {since:DateTime64(9, 'UTC')}"
+            " AND leg_ordinal IS NOT NULL GROUP BY uid",
+            {"since": since},
+        )
+        uids = {row["uid"] for row in fresh}
+        uids |= {
+            row["response_uid"]
+            for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'pending'")
+        }
+        if fresh:
+            oldest = min(row["first"] for row in fresh)
+            reopened = self._store.rows(
+                "SELECT response_uid FROM responses WHERE verdict IN ('violation', 'unknown')"
+                " AND coalesce(ended, started) >= {oldest:DateTime64(9, 'UTC')}",
+                {"oldest": oldest},
+            )
+            uids |= {row["response_uid"] for row in reopened}
+        return sorted(uids)
+
+    @staticmethod
+    def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:
+        for start in range(0, len(uids), BATCH):
+            yield uids[start : start + BATCH]

@@ -1,0 +1,142 @@
+"""The verdict of one response, and why.
+
+``violation`` stands as soon as a contamination rule fired: it rests on facts that are there. ``clean`` needs every fact
+of both legs, a later word of both agents, known configurations and a rule set that is blind nowhere. What is missing
+makes the verdict ``unknown``, or ``pending`` while the missing fact can still be under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from detectors.boots import Boot, Boots
+from detectors.catalogue import Rule
+from detectors.joins import Join
+from detectors.legs import Leg
+from detectors.settings import DetectionSettings
+
+REASONS: dict[str, str] = {
+    "decode_leg_running": "the request is still being answered",
+    "decode_leg_incomplete": "facts of the decode leg are missing",
+    "decode_leg_never_ended": "the decode node went away before the leg ended",
+    "prefill_leg_running": "the prefill leg has not ended yet",
+    "prefill_leg_incomplete": "facts of the prefill leg are missing",
+    "prefill_leg_never_ended": "the prefill node went away before the leg ended",
+    "decode_not_attested": "no agent has vouched yet that all of the decode node's facts were posted",
+    "prefill_not_attested": "no agent has vouched yet that all of the prefill node's facts were posted",
+    "decode_emitter_silent": "nothing has been heard of the decode node's agent for too long",
+    "prefill_emitter_silent": "nothing has been heard of the prefill node's agent for too long",
+    "decode_facts_dropped": "the decode node dropped facts while the request ran",
+    "prefill_facts_dropped": "the prefill node dropped facts while the request ran",
+    "decode_config_unknown": "the decode node never said how it is configured",
+    "prefill_config_unknown": "the prefill node never said how it is configured",
+    "decode_rank_not_seen": "a rank of the decode node was not heard",
+    "prefill_rank_not_seen": "a rank of the prefill node was not heard",
+    "decode_contradicted": "two facts of the decode leg contradict each other",
+    "prefill_contradicted": "two facts of the prefill leg contradict each other",
+    "decode_leg_retracted": "the decode leg was retracted; its resumption is not followed by this rule set",
+    "prefill_leg_retracted": "the prefill leg was retracted; its resumption is not followed by this rule set",
+    "peer_not_seen": "no prefill leg of this request was seen",
+    "ambiguous_join": "several legs could belong together (a room was used more than once)",
+    "join_mismatch": "the legs of this room name different destinations",
+    "tenant_mismatch": "the two legs were filed under different tenants",
+    "rule_blind": "a contamination rule lacks a fact that this node does not supply",
+    "prefix_unattributed": "it reused cached pages whose writer is not known to be this tenant",
+    "prefix_tainted": "it reused cached pages that an affected response had written",
+    "role_not_covered": "the node both prefills and decodes; this rule set covers separate nodes",
+}
+"""Every reason that a verdict can carry, in words. The keys are stored."""
+
+_ORDER = ("violation", "pending", "unknown", "clean")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`verdict` is violation, clean, unknown or pending; `reasons` are keys of REASONS, sorted."""
+
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What one pass judges with."""
+
+    boots: Boots
+    rules: tuple[Rule, ...]
+    settings: DetectionSettings
+    now: datetime
+    watermark: datetime
+
+    def decide(self, join: Join, contaminated: bool, prefix_reasons: Sequence[str]) -> Verdict:
+        """The verdict of one decode leg on one rank."""
+        missing, waiting = self._gaps(join)
+        reasons = tuple(sorted({*missing, *waiting, *prefix_reasons}))
+        if contaminated:
+            return Verdict("violation", reasons)
+        if missing or prefix_reasons:
+            return Verdict("unknown", reasons)
+        return Verdict("pending" if waiting else "clean", reasons)
+
+    def _gaps(self, join: Join) -> tuple[list[str], list[str]]:
+        """(lost for good, may still come)"""
+        missing: list[str] = []
+        waiting: list[str] = []
+        self._leg_gaps("decode", join.decode, missing, waiting)
+        if join.prefill is None:
+            seen_by = join.decode.ended or join.decode.last_time
+            can_come = join.why_not == "peer_not_seen" and self.watermark <= seen_by
+            (waiting if can_come else missing).append(join.why_not)
+        else:
+            self._leg_gaps("prefill", join.prefill, missing, waiting)
+            if join.prefill.tenant != join.decode.tenant:
+                missing.append("tenant_mismatch")
+        return missing, waiting
+
+    def _leg_gaps(self, role: str, leg: Leg, missing: list[str], waiting: list[str]) -> None:
+        boot = self.boots.get(leg.emitter, leg.boot)
+        silent = boot.silent(self.now, self.settings.silence)
+        if leg.contradicted:
+            missing.append(f"{role}_contradicted")
+        if leg.end_state == "retracted":
+            missing.append(f"{role}_leg_retracted")
+        if leg.ended is None:
+            if boot.closed:
+                missing.append(f"{role}_leg_never_ended")
+            elif silent:
+                missing.append(f"{role}_emitter_silent")
+            else:
+                waiting.append(f"{role}_leg_running")
+        else:
+            vouched = boot.attested > leg.ended
+            if not leg.complete and not leg.contradicted:
+                (missing if vouched or silent else waiting).append(f"{role}_leg_incomplete")
+            if not vouched:
+                if silent:
+                    missing.append(f"{role}_emitter_silent")
+                else:
+                    waiting.append(f"{role}_not_attested")
+            if boot.dropped_between(leg.started, leg.ended):
+                missing.append(f"{role}_facts_dropped")
+        self._node_gaps(role, boot, leg, missing, waiting)
+
+    def _node_gaps(self, role: str, boot: Boot, leg: Leg, missing: list[str], waiting: list[str]) -> None:
+        if boot.config is None:
+            later = boot.attested > (leg.ended or leg.last_time)
+            (missing if later else waiting).append(f"{role}_config_unknown")
+            return
+        if boot.config.role == "unified":
+            missing.append("role_not_covered")
+        if len(self.boots.ranks_of(boot.config.node)) < boot.config.ranks:
+            missing.append(f"{role}_rank_not_seen")
+        unsupplied = set(boot.config.hooks_missing)
+        if any(unsupplied & set(rule.inputs.get(role, ())) for rule in self.rules if rule.contaminates):
+            missing.append("rule_blind")
+
+
+def combine(verdicts: Sequence[Verdict]) -> Verdict:
+    """One verdict for the ranks of a leg: the worst one, with every rank's reasons."""
+    worst = min((verdict.verdict for verdict in verdicts), key=_ORDER.index)
+    return Verdict(worst, tuple(sorted({reason for verdict in verdicts for reason in verdict.reasons})))

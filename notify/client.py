@@ -1,0 +1,117 @@
+"""Asks the running service: finds it, shows the responder token, and turns what goes wrong into a sentence."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from notify.errors import CommandError, UsageError
+from notify.service.service_file import ServiceFile, is_alive
+from notify.settings import Settings
+
+TIMEOUT = httpx.Timeout(120.0, connect=5.0)
+"""A question over a long window may take a while to answer; a service that does not even listen should show at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where the service is, and the token it takes. `hint` says what to do when nobody answers there."""
+
+    url: str
+    token: str
+    hint: str
+
+
+def find_service(settings: Settings) -> Service:
+    """The service that the settings name, else the one that runs on the data directory. Raises CommandError."""
+    start = f"start one with `pagewitness serve --data-dir {settings.data_dir}`"
+    if settings.url:
+        scheme = urlsplit(settings.url)
+        if scheme.scheme not in ("http", "https") or not scheme.hostname:
+            raise UsageError("PAGEWITNESS_URL (--url) must be a URL such as http://127.0.0.1:4318")
+        token = settings.token.get_secret_value() if settings.token else ""
+        if not token:
+            raise UsageError("PAGEWITNESS_URL (--url) is set and PAGEWITNESS_TOKEN (--token) is not: both are needed")
+        return Service(settings.url.rstrip("/"), token, "check PAGEWITNESS_URL (--url), and that the service runs")
+    file = ServiceFile.read(settings.data_dir)
+    if file is None:
+        raise CommandError(f"no pagewitness service: {start}, or set PAGEWITNESS_URL and PAGEWITNESS_TOKEN")
+    if not is_alive(file.pid):
+        raise CommandError(
+            f"no pagewitness service: the last one on {settings.data_dir} (pid {file.pid}) has ended; {start}"
+        )
+    token = settings.token.get_secret_value() if settings.token else file.token
+    return Service(file.url, token, start)
+
+
+class Client:
+    """One connection to one service. A context manager."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        host = urlsplit(service.url).hostname or ""
+        # A proxy is for the way out, and never for this machine.
+        self._http = httpx.Client(
+            base_url=service.url,
+            headers={"Authorization": f"Bearer {service.token}"},
+            timeout=TIMEOUT,
+            trust_env=not _is_loopback(host),
+            verify=urlsplit(service.url).scheme == "https",  # nothing to verify otherwise, and certificates load slowly
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._http.close()
+
+    def get(self, path: str, **params: str | None) -> Any:
+        """The decoded answer at `/api/v1/<path>`; parameters that are None are left out.
+
+        Raises CommandError for what is wrong with the service or the token, UsageError for a question that it refuses
+        and for things that it does not know.
+        """
+        asked = {name.rstrip("_"): value for name, value in params.items() if value is not None}
+        try:
+            answer = self._http.get(f"/api/v1/{path}", params=asked)
+        except httpx.TransportError as error:
+            raise CommandError(
+                f"no pagewitness service answers at {self._service.url} ({type(error).__name__}): {self._service.hint}"
+            ) from error
+        if answer.status_code == httpx.codes.OK:
+            return _json(answer, self._service.url)
+        raise _error(answer, self._service.url)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _json(answer: httpx.Response, url: str) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise CommandError(f"what answers at {url} is not a pagewitness service (it does not speak JSON)") from error
+
+
+def _error(answer: httpx.Response, url: str) -> CommandError:
+    try:
+        detail = str(answer.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        return CommandError(f"what answers at {url} is not a pagewitness service (HTTP {answer.status_code})")
+    if answer.status_code == httpx.codes.UNAUTHORIZED:
+        return CommandError(
+            f"the service at {url} refused the responder token: give the one of its serve.json in PAGEWITNESS_TOKEN "
+            "(--token)"
+        )
+    if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.BAD_REQUEST):
+        return UsageError(detail)
+    return CommandError(f"the service at {url} failed with HTTP {answer.status_code}: {detail}")

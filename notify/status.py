@@ -1,0 +1,66 @@
+"""The state of the service, for the operator: how far evidence and detection came. An operator's view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from engine_hooks.version import VERSION
+from notify.answers import Detection, StatusAnswer
+from notify.evidence import NEVER
+from notify.operator_store import OperatorStore
+from notify.operator_view import counts_of
+from notify.question import tally
+from notify.times import iso, microseconds, utc
+
+_BOOTS = """
+SELECT emitter, boot, count() AS facts, max(seq) AS newest FROM facts GROUP BY emitter, boot
+"""
+_HEARTBEATS = """
+SELECT subject_emitter AS emitter, subject_boot AS boot, max(seq_high_water) AS high_water, max(drops) AS drops
+FROM facts WHERE span = 'pagewitness.emitter' GROUP BY emitter, boot
+"""
+
+
+def service_status(store: OperatorStore, detection: Detection, key_ids: Sequence[str]) -> StatusAnswer:
+    """What `notify status` shows."""
+    stored = {(row["emitter"], row["boot"]): row for row in store.rows(_BOOTS)}
+    heard = {(row["emitter"], row["boot"]): row for row in store.rows(_HEARTBEATS)}
+    lost = 0
+    for identity in stored.keys() | heard.keys():
+        facts = stored[identity]["facts"] if identity in stored else 0
+        newest = stored[identity]["newest"] if identity in stored else 0
+        high_water = heard[identity]["high_water"] if identity in heard else 0
+        lost += max(newest, high_water) - facts
+    states = store.rows("SELECT * FROM detection_state")
+    state = states[0] if states else None
+    unjudged = store.rows(
+        "SELECT count() AS n FROM evidence WHERE toUnixTimestamp64Micro(received_at) > {cursor:Int64}"
+        " AND leg_ordinal IS NOT NULL",
+        cursor=microseconds(state["cursor"]) if state else 0,
+    )[0]["n"]
+    starts = state["evidence_from"] if state else None
+    return StatusAnswer(
+        schema="pagewitness.status/1",
+        version=VERSION,
+        facts=sum(row["facts"] for row in stored.values()),
+        emitters=len({emitter for emitter, _boot in stored}),
+        boots=len(stored),
+        unjudged=unjudged,
+        rejects=tally(store.rows("SELECT reason, count() AS n FROM evidence_rejects GROUP BY reason"), "reason"),
+        counts=counts_of(store.rows("SELECT verdict, count() AS n FROM responses GROUP BY verdict")),
+        reasons=tally(
+            store.rows(
+                "SELECT reason, count() AS n FROM responses ARRAY JOIN arrayDistinct(reasons) AS reason"
+                " WHERE verdict IN ('unknown', 'pending') GROUP BY reason"
+            ),
+            "reason",
+        ),
+        evidence_starts=iso(starts) if starts else None,
+        watermark=iso(state["watermark"]) if state and utc(state["watermark"]) >= NEVER else None,
+        judged_at=iso(state["judged_at"]) if state else None,
+        rule_set=state["rule_set"] if state else "",
+        lost=lost,
+        dropped=sum(row["drops"] for row in heard.values()),
+        detection=detection,
+        pseudonym_keys=list(key_ids),
+    )

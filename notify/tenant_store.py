@@ -1,0 +1,108 @@
+"""Queries about one tenant. There is no way to ask here without saying whose data may be seen.
+
+A query names only the tables below, each of which is bound to the scope before the query runs; naming any other table
+is refused. What a tenant may know of the others is decided here, in the columns that these tables do not have: no
+identity, page number or node name of anybody else gets further than this file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from detectors.queries import Queries, Row
+from engine_hooks.conventions import UNATTRIBUTED
+from notify.scope import TenantScope
+
+_MINE = "(tenant_key, {tenant}) IN {{scope:Array(Tuple(String, String))}}"
+_DONOR_IS_MINE = "(donor_tenant_key, donor_tenant) IN {scope:Array(Tuple(String, String))}"
+
+TABLES: dict[str, str] = {
+    # Reading what the same tenant wrote under an older key is not another tenant's data: rotating keys must not split
+    # a tenant, and only here are all its pseudonyms known.
+    "tenant_rotated": f"""
+        SELECT response_uid, uniqExact(donor_tenant_key, donor_tenant) AS own_donors FROM foreign_ranges
+        WHERE scope = 'cross_tenant' AND {_DONOR_IS_MINE} GROUP BY response_uid""",
+    "tenant_responses": f"""
+        SELECT
+            r.tenant_key AS tenant_key, r.response_uid AS response_uid, r.prefill_uid AS prefill_uid, r.rid AS rid,
+            r.model AS model, r.traffic AS traffic, r.started AS started, r.ended AS ended, r.verdict AS verdict,
+            r.reasons AS reasons, r.clean_for AS clean_for, r.derived AS derived, r.rules AS rules,
+            r.tokens_delivered AS tokens_delivered, r.output_tokens AS output_tokens, r.input_tokens AS input_tokens,
+            r.http_status AS http_status, r.finish AS finish, r.exposure_rules AS exposure_rules,
+            r.foreign_slots AS foreign_slots, r.unattributed_slots AS unattributed_slots,
+            r.no_writer_slots AS no_writer_slots, greatest(r.donor_tenants - o.own_donors, 0) AS other_tenants,
+            multiIf(
+                r.scope = '' AND r.verdict = 'violation', '{UNATTRIBUTED}',  -- read, and nobody knows whose it was
+                r.scope != 'cross_tenant' OR o.own_donors = 0 OR r.donor_tenants > o.own_donors, r.scope,
+                r.unattributed_slots > 0, '{UNATTRIBUTED}', 'same_tenant') AS scope
+        FROM (SELECT * FROM responses WHERE {_MINE.format(tenant="tenant")}) AS r
+        LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid""",
+    "tenant_findings": f"""
+        SELECT * FROM findings WHERE {_MINE.format(tenant="tenant")}""",
+    "tenant_ranges": f"""
+        SELECT
+            response_uid, slot_end - slot_start AS slots, token_start, token_start + slots AS token_end,
+            if(f.scope = 'cross_tenant' AND {_DONOR_IS_MINE}, 'same_tenant', f.scope) AS scope, via
+        FROM foreign_ranges AS f
+        WHERE response_uid IN (SELECT response_uid FROM responses WHERE {_MINE.format(tenant="tenant")})""",
+    # The reader is here only to be counted, and its times only to choose a window by.
+    "tenant_exposures": f"""
+        SELECT
+            f.donor_tenant_key AS tenant_key,
+            if(f.donor_response_uid = '', f.donor_uid, f.donor_response_uid) AS own_uid,
+            f.donor_response_uid != '' AS own_joined, f.scope AS scope, sipHash128(f.response_uid) AS reader,
+            r.started AS started, r.ended AS ended, r.tokens_delivered AS reader_tokens, r.derived AS derived
+        FROM (SELECT * FROM foreign_ranges WHERE {_DONOR_IS_MINE}) AS f
+        INNER JOIN (SELECT * FROM responses WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
+            ON r.response_uid = f.response_uid""",
+    "tenant_evidence": f"""
+        SELECT uid, span, time, received_at, tenant_key FROM evidence WHERE {_MINE.format(tenant="tenant_id")}""",
+    # Of everybody: verdicts, with nothing that says whose. A donor's list is as sure as these are.
+    "everyone_verdicts": f"""
+        SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody
+        FROM responses""",
+    "detection_state": "",  # the store's own: how far detection came, nothing of a tenant
+}
+"""Tables that a tenant query may name, as queries over the store's tables."""
+
+_REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
+_STORE_TABLE = re.compile(
+    r"\b(responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|request_rollup|system)\b",
+    re.IGNORECASE,
+)
+
+
+class ScopeRequiredError(Exception):
+    """A query that does not say whose data it may see, or that reaches past it. A fault in the program."""
+
+
+class TenantStore:
+    """Reads the store on behalf of one tenant at a time."""
+
+    def __init__(self, handle: Queries) -> None:
+        self._handle = handle
+
+    def rows(self, scope: TenantScope, sql: str, **params: Any) -> list[Row]:
+        """Rows of a SELECT over TABLES, with `{name:Type}` parameters.
+
+        Raises ScopeRequiredError without a scope, or where the query names a table of the store itself.
+        """
+        if not isinstance(scope, TenantScope):
+            raise ScopeRequiredError(f"a query about a tenant needs a TenantScope, not {type(scope).__name__}")
+        named = set(_REFERENCE.findall(sql))
+        strangers = sorted((named - TABLES.keys()) | set(_STORE_TABLE.findall(sql)))
+        if strangers or not named:
+            allowed, refused = ", ".join(sorted(TABLES)), ", ".join(strangers) or "nothing"
+            raise ScopeRequiredError(f"a tenant query may read {allowed}; not {refused}")
+        needed = _with_dependencies(named)
+        tables = ", ".join(f"{name} AS ({TABLES[name]})" for name in TABLES if name in needed and TABLES[name])
+        text = f"WITH {tables} {sql}" if tables else sql
+        return self._handle.rows(text, {**params, "scope": list(scope.pseudonyms)})
+
+
+def _with_dependencies(named: set[str]) -> set[str]:
+    needed = set(named)
+    if "tenant_responses" in needed:
+        needed.add("tenant_rotated")
+    return needed

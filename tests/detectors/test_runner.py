@@ -1,0 +1,119 @@
+"""Passes over time: what comes late is judged, what is repeated changes nothing, what can still come is pending."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from collector.store import Store
+from detectors.queries import Queries
+from detectors.runner import Runner
+from detectors.settings import DetectionSettings
+from tests.support.cases import Case, load_case
+from tests.support.otlp import Fact, export
+
+CASES = Path(__file__).parents[2] / "detectors" / "rules"
+WHOLE = CASES / "read_unwritten_page" / "cases" / "ordinary_request.yaml"
+LEAK = CASES / "read_unwritten_page" / "cases" / "oversized_prompt.yaml"
+Post = Callable[[list[Fact]], None]
+
+
+def run(store: Queries, after: timedelta = timedelta()) -> None:
+    Runner(store, DetectionSettings(late_seconds=0), now=lambda: datetime.now(UTC) + after).run_once()
+
+
+def response(store: Queries, case: Case) -> dict[str, Any]:
+    (row,) = store.rows("SELECT * FROM responses WHERE response_uid = {uid:String}", {"uid": case.uids["d1"]})
+    return row
+
+
+def findings(store: Queries, case: Case) -> set[str]:
+    rows = store.rows("SELECT rule FROM findings WHERE response_uid = {uid:String}", {"uid": case.uids["d1"]})
+    return {row["rule"] for row in rows}
+
+
+def test_a_response_is_pending_until_its_agent_vouches_and_then_clean(store: Queries, post: Post) -> None:
+    case = load_case(WHOLE)
+    post([fact for fact in case.facts if fact.span != "pagewitness.emitter"])
+    run(store)
+    assert response(store, case)["verdict"] == "pending"
+    post([fact for fact in case.facts if fact.span == "pagewitness.emitter"])
+    run(store)
+    row = response(store, case)
+    assert (row["verdict"], row["clean_for"]) == ("clean", "4 rules, control tier; queued, not landed")
+
+
+def test_a_fact_that_comes_after_the_verdict_turns_unknown_into_clean(store: Queries, post: Post) -> None:
+    case = load_case(WHOLE)
+    late = next(fact for fact in case.facts if fact.span == "pagewitness.page.release")
+    post([fact for fact in case.facts if fact is not late])
+    run(store)
+    assert response(store, case)["verdict"] == "unknown"
+    post([late])
+    run(store)
+    assert response(store, case)["verdict"] == "clean"
+
+
+def test_an_emitter_whose_agent_falls_silent_makes_pending_unknown(store: Queries, post: Post) -> None:
+    case = load_case(WHOLE)
+    post([fact for fact in case.facts if fact.span != "pagewitness.emitter"])
+    run(store)
+    run(store, after=timedelta(minutes=5))
+    row = response(store, case)
+    assert (row["verdict"], row["reasons"]) == ("unknown", ["decode_emitter_silent", "prefill_emitter_silent"])
+
+
+def test_the_same_evidence_again_changes_no_answer(store: Queries, post: Post) -> None:
+    case = load_case(LEAK)
+    post(case.facts)
+    run(store)
+    before = response(store, case)
+    post(list(reversed(case.facts)))
+    run(store)
+    assert response(store, case) == before
+
+
+def test_a_violation_stands_before_the_request_has_ended(store: Queries, post: Post) -> None:
+    case = load_case(LEAK)
+    first_read = next(i for i, fact in enumerate(case.facts) if fact.span == "pagewitness.page.read")
+    post(case.facts[: first_read + 1])
+    run(store)
+    row = response(store, case)
+    assert (row["verdict"], row["ended"]) == ("violation", None)
+
+
+def test_two_contents_of_one_fact_are_never_clean(store: Queries, post: Post) -> None:
+    case = load_case(WHOLE)
+    forged = [
+        fact.but(extra={"pagewitness.chunk.tokens": 39})
+        for fact in case.facts
+        if "pagewitness.chunk.tokens" in fact.attributes
+    ]
+    post(case.facts + forged)
+    run(store)
+    row = response(store, case)
+    assert (row["verdict"], row["reasons"]) == ("unknown", ["prefill_contradicted"])
+
+
+def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None:
+    store = alone.handle()
+    case = load_case(CASES / "transfer_short" / "cases" / "refused_is_not_short.yaml")
+    refusal = next(i for i, f in enumerate(case.facts) if f.attributes.get("pagewitness.transfer.status") == "refused")
+    before = case.facts[:refusal]
+    withheld = [fact for fact in case.facts[refusal:] if fact.span != "pagewitness.emitter"]
+    # the agents' last words are dated two minutes on, and decode has not been heard of since it reserved
+    words = [fact for fact in case.facts if fact.span == "pagewitness.emitter"]
+    later = [f.but(extra={"pagewitness.attested": f.attributes["pagewitness.attested"] + 120 * 10**9}) for f in words]
+    alone.insert_otlp(export(*before, *later))
+    run(store)
+    assert findings(store, case) == {"transfer_short"}
+    alone.insert_otlp(export(*withheld))
+    run(store)
+    assert findings(store, case) == set()
+
+
+def test_a_pass_over_nothing_says_so(alone: Store) -> None:
+    report = Runner(alone.handle(), DetectionSettings(late_seconds=0)).run_once()
+    assert (report.judged, report.changed) == (0, 0)
