@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -24,7 +25,7 @@ from collector.store import Store, open_store
 from collector.store.schema import DURABLE
 from collector.store.writer import EvidenceWriter
 from collector.tokens import TokenFile
-from tests.support.otlp import BOOT, Fact, export, fact
+from tests.support.otlp import Fact, fact, message
 from tests.support.receivers import Sender, sender, served
 
 TITLE = "Receiver and store"
@@ -34,16 +35,15 @@ ROUNDS = 12
 GOALS = {f"receiver, {SENDERS} senders, {LARGE} spans a request": 20.0}
 
 _SENDER = """
-import sys, threading, urllib.request
-url, token, *paths = sys.argv[1:]
+import sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+url, token, senders, *paths = sys.argv[1:]
 headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", "Authorization": "Bearer " + token}
-def send(mine):
-    for path in mine:
-        request = urllib.request.Request(url, open(path, "rb").read(), headers)
-        assert urllib.request.urlopen(request, timeout=120).status == 200
-threads = [threading.Thread(target=send, args=[paths[n::%d]]) for n in range(%d)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
+def send(path):
+    request = urllib.request.Request(url, open(path, "rb").read(), headers)
+    assert urllib.request.urlopen(request, timeout=120).status == 200
+with ThreadPoolExecutor(int(senders)) as pool:
+    list(pool.map(send, paths))
 """
 
 
@@ -56,26 +56,33 @@ def run() -> dict[str, dict[str, float]]:
         for size in (50, 500, LARGE):
             rows[f"store, {size} spans a request"] = _per_span(size, store.insert_otlp, bodies.of(size))
         rows[f"store, {SENDERS} requests of {LARGE} at once"] = _together(store, bodies)
-        rows[f"receiver, one sender, {LARGE} spans a request"] = _received(store, bodies, Path(folder), 1)
-        rows[f"receiver, {SENDERS} senders, {LARGE} spans a request"] = _received(store, bodies, Path(folder), SENDERS)
+        with served(create_receiver(store, TokenFile(store.data_dir))) as url:
+            host1 = sender(url, store.data_dir)
+            for count in (1, SENDERS):
+                name = f"receiver, {count} {'sender' if count == 1 else 'senders'}, {LARGE} spans a request"
+                rows[name] = _received(host1, bodies, Path(folder), count)
     return rows
 
 
 class Bodies:
-    """Export requests whose facts nobody has sent yet: each is of another boot."""
+    """Export requests of one emitter, whose facts go on where the last request's ended."""
 
     def __init__(self) -> None:
         self._facts = list(_legs(LARGE))
-        self._boots = 0
+        self._sent = 0
 
     def of(self, spans: int, count: int = ROUNDS) -> list[bytes]:
         """So many requests of so many spans."""
-        pattern = export(*self._facts[:spans])
-        return [pattern.replace(BOOT.encode(), self._next_boot()) for _ in range(count)]
+        request = message(*self._facts[:spans])
+        return [self._next(request) for _ in range(count)]
 
-    def _next_boot(self) -> bytes:
-        self._boots += 1
-        return f"{self._boots:032x}".encode()
+    def _next(self, request: ExportTraceServiceRequest) -> bytes:
+        for span in request.resource_spans[0].scope_spans[0].spans:
+            self._sent += 1
+            span.attributes[0].value.int_value = self._sent
+            span.trace_id = (self._sent // 8 + 1).to_bytes(16, "big")
+        body: bytes = request.SerializeToString()
+        return body
 
 
 def _legs(spans: int) -> Iterator[Fact]:
@@ -83,7 +90,7 @@ def _legs(spans: int) -> Iterator[Fact]:
     for seq in range(1, spans + 1):
         leg, ordinal = divmod(seq - 1, 8)
         pages = [7 * leg % 5000 + page + 3 * (page // 4) for page in range(40)]
-        named = {
+        named: dict[int, tuple[str, dict[str, Any]]] = {
             0: ("pagewitness.request.admission", {"room": leg + 1, "rid": f"{leg:032x}"}),
             1: ("pagewitness.transfer", {"room": leg + 1, "pages": pages, "page_count": len(pages)}),
             2: ("pagewitness.transfer", {"transfer_status": "committed", "prompt_tokens": 600}),
@@ -112,7 +119,9 @@ def _figures(cpu: float, spans: int) -> dict[str, float]:
 
 def _floor(store: Store, bodies: Bodies) -> dict[str, float]:
     handle = store.handle()
-    handle.command(f"CREATE TABLE typed AS evidence ENGINE = MergeTree ORDER BY (emitter, boot, seq) SETTINGS {DURABLE}")
+    handle.command(
+        f"CREATE TABLE typed AS evidence ENGINE = MergeTree ORDER BY (emitter, boot, seq) SETTINGS {DURABLE}"
+    )
     (body,) = bodies.of(LARGE, 1)
     store.insert_otlp(body)
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +136,11 @@ def _walk(body: bytes) -> list[dict[str, object]]:
     for group in ExportTraceServiceRequest.FromString(body).resource_spans:
         for scope in group.scope_spans:
             for span in scope.spans:
-                row: dict[str, object] = {"span": span.name, "uid": span.trace_id.hex(), "time": span.start_time_unix_nano}
+                row: dict[str, object] = {
+                    "span": span.name,
+                    "uid": span.trace_id.hex(),
+                    "time": span.start_time_unix_nano,
+                }
                 for one in span.attributes:
                     value = getattr(one.value, one.value.WhichOneof("value") or "string_value")
                     row[one.key] = [each.int_value for each in value.values] if hasattr(value, "values") else value
@@ -144,15 +157,12 @@ def _together(store: Store, bodies: Bodies) -> dict[str, float]:
     return _figures(process_time() - start, 3 * SENDERS * LARGE)
 
 
-def _received(store: Store, bodies: Bodies, folder: Path, senders: int) -> dict[str, float]:
+def _received(host1: Sender, bodies: Bodies, folder: Path, senders: int) -> dict[str, float]:
     paths = []
     for number, body in enumerate(bodies.of(LARGE, 2 * ROUNDS)):
         path = folder / f"body-{senders}-{number}"
         path.write_bytes(gzip.compress(body, 1))
         paths.append(str(path))
-    with served(create_receiver(store, TokenFile(store.data_dir))) as url:
-        host1: Sender = sender(url, store.data_dir)
-        command = [sys.executable, "-c", _SENDER % (senders, senders), url, host1.token, *paths]
-        start = process_time()
-        subprocess.run(command, check=True)
-        return _figures(process_time() - start, len(paths) * LARGE)
+    start = process_time()
+    subprocess.run([sys.executable, "-c", _SENDER, host1.url, host1.token, str(senders), *paths], check=True)
+    return _figures(process_time() - start, len(paths) * LARGE)

@@ -55,7 +55,8 @@ def pages_of(store: Queries, leg: Leg, page_size: int) -> tuple[int, ...]:
     rows: list[Row] = store.rows(
         "SELECT span, pages_start, pages_length, pages_complete, coalesce(prefix_tokens, 0) AS prefix FROM facts"
         " WHERE uid = {uid:String} AND emitter = {emitter:String} AND boot = {boot:String}"
-        " AND (span = 'pagewitness.page.release' OR transfer_status = 'reserved') ORDER BY span, seq",
+        " AND ((span = 'pagewitness.page.release' AND release_mode != 'evict') OR transfer_status = 'reserved')"
+        " ORDER BY span, seq",
         {"uid": leg.uid, "emitter": leg.emitter, "boot": leg.boot},
     )
     for row in rows:  # page.release sorts before transfer

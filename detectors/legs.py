@@ -132,9 +132,10 @@ SELECT
     countIf(transfer_status = 'committed') > 0 AS committed,
     countIf(transfer_status = 'refused') > 0 AS refused,
     max(read_tokens) AS read_tokens,
-    countIf(span = 'pagewitness.page.release') > 0 AS released,
-    if(released, maxIf(seq, span = 'pagewitness.page.release'), NULL) AS release_seq,
-    if(released, maxIf(leg_ordinal, span = 'pagewitness.page.release'), NULL) AS release_ordinal,
+    countIf(span = 'pagewitness.page.release' AND release_mode != 'evict') > 0 AS released,
+    if(released, maxIf(seq, span = 'pagewitness.page.release' AND release_mode != 'evict'), NULL) AS release_seq,
+    if(released, maxIf(leg_ordinal, span = 'pagewitness.page.release' AND release_mode != 'evict'), NULL)
+        AS release_ordinal,
     maxIf(prefix_tokens, span = 'pagewitness.page.release') AS cached_tokens,
     max(written_start) AS written_start,
     max(written_end) AS written_end,

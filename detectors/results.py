@@ -180,9 +180,9 @@ class Results:
         return self._store.rows(f"SELECT * FROM {view} WHERE {column} IN {{keys:Array(String)}}", {"keys": list(keys)})
 
     def write_state(
-        self, judged_at: datetime, cursor: datetime, watermark: datetime, evidence_from: datetime | None
+        self, judged_at: datetime, cursor: int, watermark: datetime, evidence_from: datetime | None
     ) -> None:
-        """Remember how far this pass went."""
+        """Remember how far this pass went; `cursor` is in unix ns, which a datetime cannot hold."""
         self._store.insert(
             "detection_runs",
             ("judged_at", "cursor", "watermark", "evidence_from", "rule_set"),

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-from detectors.boots import EPOCH, load_boots
+from detectors.boots import load_boots
 from detectors.catalogue import Rule, load_rules, rule_set
 from detectors.findings import Finding, run_rules
 from detectors.judgement import Judgements
@@ -58,16 +58,14 @@ class Runner:
         """Judge what changed since the last pass. Safe to repeat: the same evidence gives the same answers."""
         started = time.perf_counter()
         now = self._now()
-        previous = self._store.rows("SELECT cursor, watermark FROM detection_state")
-        since = previous[0]["cursor"] - timedelta(seconds=self._settings.late_seconds) if previous else EPOCH
-        (extent,) = self._store.rows(
-            "SELECT max(heard) AS newest, min(first_time) AS oldest, count() AS facts FROM boot_activity"
-        )
+        previous = self._store.rows("SELECT toUnixTimestamp64Nano(cursor) AS cursor FROM detection_state")
+        since: int = previous[0]["cursor"] if previous else 0
         boots = load_boots(self._store)
         watermark = boots.watermark(now, self._settings.silence, self._settings.clock_error)
         judge = Judge(boots, self._rules, self._settings, now, watermark)
         judged = changed = pending = violations = 0
-        for uids in self._batches(self._to_judge(since)):
+        to_judge, cursor = self._to_judge(since)
+        for uids in self._batches(to_judge):
             requests = Requests(self._store, boots)
             requests.load(uids)
             results = Results(self._store, time.time_ns(), rule_set(self._rules), requests.response_of)
@@ -76,12 +74,13 @@ class Runner:
             changed += judgements[1]
             pending += sum(verdict == "pending" for verdict in judgements[0])
             violations += sum(verdict == "violation" for verdict in judgements[0])
+        oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         rules_text = rule_set(self._rules)
         Results(self._store, time.time_ns(), rules_text, lambda leg: "").write_state(
             now,
-            extent["newest"] if extent["facts"] else EPOCH,
+            cursor,
             watermark,
-            extent["oldest"] if extent["facts"] else None,
+            oldest[0]["oldest"] if oldest[0]["boots"] else None,
         )
         return Report(judged, changed, pending, violations, watermark, time.perf_counter() - started)
 
@@ -107,13 +106,14 @@ class Runner:
         judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
         return [judgement.verdict.verdict for judgement in judged], results.write(judged, findings)
 
-    def _to_judge(self, since: datetime) -> list[str]:
-        """Uids of legs whose response may have changed."""
+    def _to_judge(self, since: int) -> tuple[list[str], int]:
+        """Uids of legs whose response may have changed, and the new cursor (unix ns)."""
         fresh = self._store.rows(
-            "SELECT uid, min(time) AS first FROM evidence WHERE received_at > {since:DateTime64(9, 'UTC')}"
-            " AND leg_ordinal IS NOT NULL GROUP BY uid",
+            "SELECT uid, min(time) AS first, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
+            " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND leg_ordinal IS NOT NULL GROUP BY uid",
             {"since": since},
         )
+        cursor = max([since, *(row["arrived"] for row in fresh)])
         uids = {row["uid"] for row in fresh}
         uids |= {
             row["response_uid"]
@@ -127,7 +127,7 @@ class Runner:
                 {"oldest": oldest},
             )
             uids |= {row["response_uid"] for row in reopened}
-        return sorted(uids)
+        return sorted(uids), cursor
 
     @staticmethod
     def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:

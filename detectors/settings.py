@@ -29,11 +29,6 @@ class DetectionSettings(BaseSettings):
         ge=0,
         description="How far the clocks of two nodes may be apart; the watermark is that much behind.",
     )
-    late_seconds: int = Field(
-        default=5,
-        ge=0,
-        description="How far behind the ingest cursor each pass looks again, for inserts that overlapped.",
-    )
 
     @property
     def silence(self) -> timedelta:

@@ -188,7 +188,7 @@ READ_TOKENS = _int("pagewitness.read.tokens", "tokens", "Token positions [0, n) 
 ROW = _int("pagewitness.row", "index", "Row of the request in the engine's request-to-token table.")
 ROW_GENERATION = _int("pagewitness.row_generation", "count", "SGLang's counter of that row.")
 
-RELEASE_MODE = _enum("pagewitness.release.mode", "How the leg gave its pages up.", "immediate", "deferred", "timeout", "evict", "retract")
+RELEASE_MODE = _enum("pagewitness.release.mode", "How the leg gave its pages up; `evict`: on the way, to pages that the prefix cache already had. All others end its hold.", "immediate", "deferred", "timeout", "evict", "retract")
 WRITTEN_START = _int("pagewitness.written.start", "tokens", "First token position whose KV this leg's own forwards wrote.")
 WRITTEN_END = _int("pagewitness.written.end", "tokens", "One past the last one; equal to the start if it wrote none.")
 PAGES_COMPLETE = Attribute("pagewitness.pages.complete", Type.BOOL, "", "Whether the list holds every page of the leg (false where ids were only on the GPU).")

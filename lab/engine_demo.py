@@ -26,7 +26,7 @@ from lab.engine.paths import LabPaths
 from lab.engine.progress import Say, say_on_stderr
 from lab.engine.published import published_truth
 from lab.engine.servers import EMITTER_PREFIX, PairSettings, RunFolder
-from lab.engine.story import FIRST_VICTIM, after, warm_up
+from lab.engine.story import FIRST_VICTIM, fill_prefill, forget_on_decode, warm_up
 from lab.engine.tenants import BY_NAME
 from lab.engine.traffic import Ask, Outcome, Sender, play
 from lab.replay import wait_until_judged
@@ -111,7 +111,7 @@ def _play(
     screen = Screen()
     with Pair(PairSettings(version=version, truth=True), run, paths, say=say) as pair, pair.client() as client:
         sender = Sender(client, secrets.token_hex(4))
-        ordinary = [*warm_up(), *after()]
+        ordinary = [*warm_up(), *forget_on_decode(), *fill_prefill()]  # until no slot of either pool is untouched
         say(f"sending {len(ordinary)} ordinary requests of {len({ask.tenant for ask in ordinary})} tenants")
         outcomes = play(ordinary, sender)
         leaked = sum(bool(outcome.echoed) for outcome in outcomes)
@@ -171,8 +171,8 @@ def _tell(shown: Shown, service: ServiceProcess) -> None:
     slots = shown.score.slots
     screen.line(
         f"Affected by memory content: {shown.score.truth}; by the evidence: {shown.score.affected}. Foreign slots: "
-        f"{len(slots.slots)}, of which {len(slots.missed_slots)} are missed; {len(slots.false_slots)} are listed that are "
-        f"none. Stranded transfers, which are no leak: {shown.stranded}.",
+        f"{len(slots.slots)}, of which {len(slots.missed_slots)} are missed; {len(slots.false_slots)} are listed that "
+        f"are none. Stranded transfers, which are no leak: {shown.stranded}.",
         "bold",
     )
 

@@ -26,7 +26,7 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("cross_tenant", "unattributed")
 class Shape(BaseModel):
     """A part of an answer. A reader takes no offence at a field that a newer service added."""
 
-    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True, defer_build=True)
 
 
 class Window(Shape):
@@ -288,6 +288,13 @@ class Detection(Shape):
     last_finished: Moment | None
 
 
+class SilentEmitter(Shape):
+    """An emitter that no agent speaks for any more, though it was never said to have ended."""
+
+    emitter: str
+    since: Moment = Field(description="Up to when its agent vouched for it.")
+
+
 class StatusAnswer(Shape):
     """The state of the service, for the operator."""
 
@@ -306,5 +313,6 @@ class StatusAnswer(Shape):
     rule_set: str
     lost: int = Field(description="Facts that an agent vouched for or later ones imply, and that are not stored.")
     dropped: int = Field(description="Facts that hooks dropped because their ring was full.")
+    silent: list[SilentEmitter]
     detection: Detection
     pseudonym_keys: list[str] = Field(description="Ids of the keys under which tenants can be found by name.")

@@ -16,6 +16,9 @@ from notify.settings import Settings
 TIMEOUT = httpx.Timeout(120.0, connect=5.0)
 """A question over a long window may take a while to answer; a service that does not even listen should show at once."""
 
+LONGEST_VALUE = 2048
+"""Characters of one value in a question, a tenant's name above all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -76,7 +79,7 @@ class Client:
         Raises CommandError for what is wrong with the service or the token, UsageError for a question that it refuses
         and for things that it does not know.
         """
-        asked = {name.rstrip("_"): value for name, value in params.items() if value is not None}
+        asked = {name.rstrip("_"): _sendable(value) for name, value in params.items() if value is not None}
         try:
             answer = self._http.get(f"/api/v1/{path}", params=asked)
         except httpx.TransportError as error:
@@ -86,6 +89,17 @@ class Client:
         if answer.status_code == httpx.codes.OK:
             return _json(answer, self._service.url)
         raise _error(answer, self._service.url)
+
+
+def _sendable(value: str) -> str:
+    """The value, if it can be a part of a URL. Raises UsageError."""
+    if len(value) > LONGEST_VALUE:
+        raise UsageError(f"a value of {len(value)} characters is too long: at most {LONGEST_VALUE}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"{value!r} is not text in UTF-8") from None
+    return value
 
 
 def _is_loopback(host: str) -> bool:

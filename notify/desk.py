@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from detectors.queries import Queries
 from engine_hooks.conventions import UNATTRIBUTED
@@ -10,6 +11,7 @@ from engine_hooks.identity import Key
 from notify.answers import DonorAnswer, RecipientAnswer, ResponseAnswer, Scope
 from notify.donors import affected_as_donor
 from notify.errors import UnknownError, UsageError
+from notify.gaps import BOOTS, gap_sentences, silences
 from notify.ids import WantedId
 from notify.question import Question, Span
 from notify.recipients import affected_as_recipient
@@ -26,12 +28,22 @@ SELECT DISTINCT tenant_key AS key FROM (
 
 
 class TenantDesk:
-    """Answers about one tenant at a time. It holds every pseudonym key; the commands that ask hold none."""
+    """Answers about one tenant at a time. It holds every pseudonym key; the commands that ask hold none.
 
-    def __init__(self, handle: Queries, pseudonym_keys: Sequence[Key], evidence_keys: Sequence[Key]) -> None:
+    An emitter that no agent spoke of for `silence` counts as a gap.
+    """
+
+    def __init__(
+        self,
+        handle: Queries,
+        pseudonym_keys: Sequence[Key],
+        evidence_keys: Sequence[Key],
+        silence: timedelta = timedelta(minutes=1),
+    ) -> None:
         self._store = TenantStore(handle)
         self._pseudonym_keys = tuple(pseudonym_keys)
         self._evidence_keys = tuple(evidence_keys)
+        self._silence = silence
 
     @property
     def key_ids(self) -> list[str]:
@@ -40,11 +52,13 @@ class TenantDesk:
 
     def recipient(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> RecipientAnswer:
         """Which responses of the tenant read foreign KV. Raises UnknownError for an unknown tenant."""
-        return affected_as_recipient(self._store, self._question(tenant, window, scopes))
+        question = self._question(tenant, window, scopes)
+        return affected_as_recipient(self._store, question, self._gaps(question))
 
     def donor(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> DonorAnswer:
         """Which responses of the tenant had KV that others read. Raises UnknownError for an unknown tenant."""
-        return affected_as_donor(self._store, self._question(tenant, window, scopes))
+        question = self._question(tenant, window, scopes)
+        return affected_as_donor(self._store, question, self._gaps(question))
 
     def response(self, tenant: str, wanted: str) -> ResponseAnswer:
         """One response of the tenant. Raises UnknownError where it is not known to be one."""
@@ -54,6 +68,10 @@ class TenantDesk:
     def _question(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> Question:
         scope, keys_seen = self._scope_of(tenant)
         return Question(tenant=tenant, scope=scope, keys_seen=keys_seen, window=window, scopes=scopes)
+
+    def _gaps(self, question: Question) -> list[str]:
+        boots = self._store.rows(question.scope, BOOTS)
+        return gap_sentences(silences(boots, datetime.now(UTC), self._silence), question.window)
 
     def _scope_of(self, tenant: str) -> tuple[TenantScope, tuple[str, ...]]:
         """The tenant's scope and the ids of the keys under which there is evidence of it."""

@@ -6,6 +6,8 @@ selects by when it was *read*, because an incident exposes what an earlier respo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from detectors.queries import Row
 from notify.answers import AFFECTED_SCHEMA, Counts, DonorAnswer, DonorRow
 from notify.evidence import assess, exit_code, plural
@@ -51,8 +53,8 @@ SELECT countIf(unattributed_slots > 0) AS n FROM everyone_verdicts WHERE verdict
 """
 
 
-def affected_as_donor(store: TenantStore, question: Question) -> DonorAnswer:
-    """The answer for the tenant whose KV was read."""
+def affected_as_donor(store: TenantStore, question: Question, gaps: Sequence[str]) -> DonorAnswer:
+    """The answer for the tenant whose KV was read. `gaps`: why evidence is not complete for anybody."""
     scopes = list(question.scopes)
 
     def rows(sql: str) -> list[Row]:
@@ -61,7 +63,7 @@ def affected_as_donor(store: TenantStore, question: Question) -> DonorAnswer:
 
     listed = [_row(row) for row in rows(_LISTED)]
     counts = Counts(**{"violation": 0, "clean": 0, "unknown": 0, "pending": 0, **tally(rows(_VERDICTS), "verdict")})
-    reasons = []
+    reasons = list(gaps)
     if (unattributed := rows(_UNATTRIBUTED)[0]["n"]) > 0:
         reasons.append(f"{plural(unattributed, 'response')} read KV that nobody vouches for: it may be this tenant's")
     evidence = assess(store, question, counts, reasons)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from detectors.queries import Row
 from notify.answers import AFFECTED_SCHEMA, Counts, OtherFindings, RecipientAnswer, RecipientRow
 from notify.evidence import assess, exit_code, plural
@@ -36,8 +38,8 @@ WHERE nobody AND verdict = 'violation' AND scope IN ('cross_tenant', 'unattribut
 """
 
 
-def affected_as_recipient(store: TenantStore, question: Question) -> RecipientAnswer:
-    """The answer for the tenant whose responses read foreign KV."""
+def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence[str]) -> RecipientAnswer:
+    """The answer for the tenant whose responses read foreign KV. `gaps`: why evidence is not complete for anybody."""
     scopes = list(question.scopes)
 
     def rows(sql: str) -> list[Row]:
@@ -46,7 +48,7 @@ def affected_as_recipient(store: TenantStore, question: Question) -> RecipientAn
 
     listed = [_row(row) for row in rows(_LISTED)]
     counts = Counts(**{"violation": 0, "clean": 0, "unknown": 0, "pending": 0, **tally(rows(_VERDICTS), "verdict")})
-    reasons = []
+    reasons = list(gaps)
     if (nobodys := rows(_NOBODYS)[0]["n"]) > 0:
         reasons.append(
             f"{plural(nobodys, 'affected response')} of unattributed requests: nobody vouches for whose they are"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from engine_hooks.version import VERSION
-from notify.answers import Detection, StatusAnswer
+from notify.answers import Detection, SilentEmitter, StatusAnswer
 from notify.evidence import NEVER
+from notify.gaps import BOOTS, silences
 from notify.operator_store import OperatorStore
 from notify.operator_view import counts_of
 from notify.question import tally
@@ -21,8 +23,10 @@ FROM facts WHERE span = 'pagewitness.emitter' GROUP BY emitter, boot
 """
 
 
-def service_status(store: OperatorStore, detection: Detection, key_ids: Sequence[str]) -> StatusAnswer:
-    """What `notify status` shows."""
+def service_status(
+    store: OperatorStore, detection: Detection, key_ids: Sequence[str], silence: timedelta = timedelta(minutes=1)
+) -> StatusAnswer:
+    """What `notify status` shows. An emitter that no agent spoke of for `silence` is listed as silent."""
     stored = {(row["emitter"], row["boot"]): row for row in store.rows(_BOOTS)}
     heard = {(row["emitter"], row["boot"]): row for row in store.rows(_HEARTBEATS)}
     lost = 0
@@ -61,6 +65,10 @@ def service_status(store: OperatorStore, detection: Detection, key_ids: Sequence
         rule_set=state["rule_set"] if state else "",
         lost=lost,
         dropped=sum(row["drops"] for row in heard.values()),
+        silent=[
+            SilentEmitter(emitter=one.emitter, since=iso(one.since))
+            for one in silences(store.rows(BOOTS), datetime.now(UTC), silence)
+        ],
         detection=detection,
         pseudonym_keys=list(key_ids),
     )

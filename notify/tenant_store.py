@@ -62,7 +62,10 @@ TABLES: dict[str, str] = {
     "everyone_verdicts": f"""
         SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody
         FROM responses""",
-    "detection_state": "",  # the store's own: how far detection came, nothing of a tenant
+    # The store's own: how far detection came and which emitters are heard of; nothing of a tenant.
+    "detection_state": "",
+    "boot_activity": "",
+    "boot_words": "",
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 

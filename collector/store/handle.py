@@ -21,7 +21,11 @@ class Handle:
 
     def __init__(self, data_dir: Path, database: str) -> None:
         self._client = clickhouse_connect.get_client(
-            interface="chdb", path=str(data_dir), database=database, tz_mode="aware"
+            interface="chdb",
+            path=str(data_dir),
+            database=database,
+            tz_mode="aware",
+            settings={"async_insert": 0},  # it would be acknowledged from memory
         )
 
     def rows(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
@@ -35,7 +39,7 @@ class Handle:
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Append rows to a table; durable when it returns, if the table is."""
         if rows:
-            self._client.insert(table, rows, column_names=list(columns), settings={"async_insert": "0"})
+            self._client.insert(table, rows, column_names=list(columns))
 
     def command(self, sql: str) -> None:
         """Run one statement that returns nothing."""

@@ -52,8 +52,6 @@ INSERT_SETTINGS = {
     "format_schema_message_name": MESSAGE,
     # Without it an attribute that is absent, or of another type, silently reads as 0 or ''.
     "input_format_protobuf_oneof_presence": "1",
-    # An asynchronous insert would be acknowledged from memory.
-    "async_insert": "0",
     # A few messages have nothing to spread over threads; a plan that runs once is not worth optimising or compiling.
     "max_threads": "1",
     "query_plan_enable_optimizations": "0",

@@ -81,7 +81,7 @@ class Release:
         changed = (before[:kept] != after[:kept]).nonzero()[0]
         if len(changed):
             pages = int(changed[-1]) + 1
-            self._record(state, before[:pages], "immediate", req.kv.kv_committed_len)
+            self._record(state, before[:pages], "evict", req.kv.kv_committed_len)
             state.shared_end = pages * self._legs.limits.page_size
 
     def _held(self, req: Any, tree_cache: Any) -> Any:

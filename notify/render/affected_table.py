@@ -99,7 +99,7 @@ def _show_recipient_row(row: RecipientRow, screen: Screen) -> None:
     if row.other_findings:
         details.append(f"{plural(row.other_findings, 'finding')} of other effect")
     if row.ended is None:
-        details.append("its end was not seen")
+        details.append("it runs, or its end was not seen")
     screen.line("; ".join(details), "dim", indent=SHORT_ID + 2)
 
 

@@ -18,6 +18,8 @@ def show_status(answer: StatusAnswer, screen: Screen) -> None:
     )
     for reason, count in answer.rejects.items():
         screen.line(f"{count} x rejected: {reason}", "yellow", indent=2)
+    for one in answer.silent:
+        screen.line(f"{one.emitter} silent since {for_people(one.since)} UTC", "yellow", indent=2)
     screen.line(
         f"From {for_people(answer.evidence_starts)}, complete to {for_people(answer.watermark)} UTC (watermark); "
         f"{plural(answer.unjudged, 'fact')} not judged yet."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
@@ -28,17 +29,19 @@ def create_app(
     evidence_keys: Sequence[Key],
     names: TenantNames,
     detection: Callable[[], Detection],
+    silence: timedelta,
 ) -> FastAPI:
     """`/v1/traces` of the receiver, `/api` for answers, `/healthz` and `/readyz`.
 
     `handle` is the answers' own handle on the store: its queries queue behind each other, not behind the writer's.
+    An emitter that no agent spoke of for `silence` is a gap in the evidence.
     """
     app = FastAPI(title="pagewitness", openapi_url=None)
-    desk = TenantDesk(handle, pseudonym_keys, evidence_keys)
+    desk = TenantDesk(handle, pseudonym_keys, evidence_keys, silence)
     operator = OperatorStore(handle)
 
     def status() -> StatusAnswer:
-        return service_status(operator, detection(), desk.key_ids)
+        return service_status(operator, detection(), desk.key_ids, silence)
 
     app.include_router(receiver)
     app.mount(

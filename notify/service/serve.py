@@ -17,6 +17,7 @@ from collector.receiver import create_receiver
 from collector.store import MigrationError, StoreBusy, open_store
 from collector.tokens import TokenFile
 from detectors.runner import Runner
+from detectors.settings import DetectionSettings
 from engine_hooks.identity import Key, KeyFormatError, parse_keys
 from notify.api.auth import MIN_TOKEN_CHARACTERS
 from notify.errors import CommandError, UsageError
@@ -57,7 +58,8 @@ def serve(settings: Settings) -> None:
     with ExitStack() as closing:  # in reverse order: no answers from a store that is gone
         closing.callback(store.close)
         listening = closing.enter_context(open_socket(settings.host, settings.port))
-        detection = DetectionLoop(Runner(store.handle()).run_once, settings.detect_every)
+        rules = DetectionSettings()
+        detection = DetectionLoop(Runner(store.handle(), rules).run_once, settings.detect_every)
         app = create_app(
             create_receiver(store, TokenFile(data_dir)),
             store.handle(),
@@ -66,6 +68,7 @@ def serve(settings: Settings) -> None:
             evidence_keys=known.evidence_keys,
             names=TenantNames(settings.tenants_file, known.pseudonym_keys),
             detection=detection.state,
+            silence=rules.silence,
         )
         detection.start()
         closing.callback(detection.stop)

@@ -207,10 +207,7 @@ def test_a_request_of_bad_spans_only_stores_nothing(store: Store, made: Made, fa
 def required_names(span: Span, variant: str) -> list[str]:
     """Wire names that a span of this variant must have, but for those whose absence makes it another variant."""
     return [
-        name
-        for field in fields_of(span)
-        if field.is_required(variant or None)
-        for name in field.attribute.wire_names
+        name for field in fields_of(span) if field.is_required(variant or None) for name in field.attribute.wire_names
     ]
 
 

@@ -31,7 +31,9 @@ def test_the_first_migration_is_what_the_contract_says() -> None:
 
 
 def test_the_columns_are_those_of_the_contract(handle: Handle) -> None:
-    rows = handle.query("SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = 'evidence'")
+    rows = handle.query(
+        "SELECT name, type FROM system.columns WHERE database = currentDatabase() AND table = 'evidence'"
+    )
     nullable, words = "Nullable(Int64)", "LowCardinality(String)"
     by_type = {
         Type.INT: nullable,
@@ -50,7 +52,10 @@ def test_the_columns_are_those_of_the_contract(handle: Handle) -> None:
 
 
 def test_facts_have_every_column_of_evidence_and_the_number_of_contents(handle: Handle) -> None:
-    sql = "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {table:String} ORDER BY position"
+    sql = (
+        "SELECT name FROM system.columns "
+        "WHERE database = currentDatabase() AND table = {table:String} ORDER BY position"
+    )
     evidence, facts = ([name for (name,) in handle.query(sql, {"table": table})] for table in ("evidence", "facts"))
     assert facts == [*evidence, "contents"]
 
@@ -80,7 +85,7 @@ def test_an_attribute_that_was_not_sent_is_absent_and_no_default(
 ) -> None:
     sent = made(span.name)
     store.insert_otlp(export(sent))
-    absent = {Type.INT: None, Type.BOOL: None, Type.TEXTS: [], Type.PAGES: []}
+    absent: dict[Type, object] = {Type.INT: None, Type.BOOL: None, Type.TEXTS: [], Type.PAGES: []}
     expected = {
         column(name): absent.get(one.type, "")
         for one in attributes()

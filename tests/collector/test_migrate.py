@@ -15,7 +15,9 @@ from tests.support.stores import shared_data_dir
 
 _numbers = count(1)
 
-FIRST = Migration(1, "first", "-- a comment; with a semicolon\nCREATE TABLE IF NOT EXISTS a (x Int8) ENGINE = Memory;\n")
+FIRST = Migration(
+    1, "first", "-- a comment; with a semicolon\nCREATE TABLE IF NOT EXISTS a (x Int8) ENGINE = Memory;\n"
+)
 SECOND = Migration(2, "second", "INSERT INTO a VALUES (1);\nINSERT INTO a VALUES (2);\n")
 
 

@@ -25,17 +25,11 @@ MARKER = "QVXJKZ-planted-WJHQX"
 def places_of(marker: str, handle: Handle, data_dir: Path) -> list[str]:
     """Where the marker is: the tables of the database, and the files below the data directory."""
     tables = handle.query(
-        "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine NOT IN ('Null', 'MaterializedView')"
+        "SELECT name FROM system.tables "
+        "WHERE database = currentDatabase() AND engine NOT IN ('Null', 'MaterializedView')"
     )
-    found = [
-        table
-        for (table,) in tables
-        if handle.query(
-            f"SELECT count() FROM {table} AS t WHERE positionCaseInsensitive(toString(tuple(t.*)), {{marker:String}}) > 0",
-            {"marker": marker},
-        )
-        != [(0,)]
-    ]
+    count = "SELECT count() FROM {} AS t WHERE positionCaseInsensitive(toString(tuple(t.*)), {{marker:String}}) > 0"
+    found = [table for (table,) in tables if handle.query(count.format(table), {"marker": marker}) != [(0,)]]
     files = (path for path in data_dir.rglob("*") if path.is_file())
     return [*found, *(str(path) for path in files if marker.encode() in path.read_bytes())]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import random
 import secrets
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import httpx
@@ -37,10 +39,11 @@ def said(response: httpx.Response) -> str:
 
 def accepted(response: httpx.Response) -> ExportTraceServiceResponse:
     assert (response.status_code, response.headers["Content-Type"]) == (200, PROTOBUF)
-    return ExportTraceServiceResponse.FromString(response.content)
+    answer: ExportTraceServiceResponse = ExportTraceServiceResponse.FromString(response.content)
+    return answer
 
 
-def with_resource(body: bytes, *, without: str = "", **values: object) -> bytes:
+def with_resource(body: bytes, values: Mapping[str, object], without: str = "") -> bytes:
     """The request with the resource of its first group changed."""
     request = ExportTraceServiceRequest.FromString(body)
     attributes = request.resource_spans[0].resource.attributes
@@ -97,7 +100,7 @@ def test_several_emitters_in_one_request_are_each_stored(host1: Sender, made: Ma
 
 
 def test_what_the_resource_says_besides_is_ignored(host1: Sender, made: Made, facts: Rows) -> None:
-    accepted(host1.post(with_resource(export(made(READ)), **{"telemetry.sdk.name": "opentelemetry", "n": 5})))
+    accepted(host1.post(with_resource(export(made(READ)), {"telemetry.sdk.name": "opentelemetry", "n": 5})))
     assert len(facts("seq")) == 1
 
 
@@ -187,7 +190,7 @@ def test_a_resource_that_does_not_say_who_speaks_is_400(
     name: str, value: object, words: str, host1: Sender, made: Made, facts: Rows
 ) -> None:
     changed = {} if value is None else {name: value}
-    response = host1.post(with_resource(export(made(READ)), without=name, **changed))
+    response = host1.post(with_resource(export(made(READ)), changed, without=name))
     assert response.status_code == 400
     assert words in said(response)
     assert said(response).startswith("resource_spans[0]: ")
@@ -202,9 +205,7 @@ def test_a_resource_that_names_two_emitters_is_400(host1: Sender, made: Made) ->
     assert said(response) == "resource_spans[0]: the resource has service.instance.id twice"
 
 
-def test_the_group_that_is_wrong_is_named_and_the_others_are_not_stored(
-    host1: Sender, made: Made, facts: Rows
-) -> None:
+def test_the_group_that_is_wrong_is_named_and_the_others_are_not_stored(host1: Sender, made: Made, facts: Rows) -> None:
     request = message(made(READ, emitter="host1/a"), made(READ, emitter="host1/b"))
     request.resource_spans[1].ClearField("resource")
     response = host1.post(request.SerializeToString())
@@ -231,6 +232,28 @@ def test_another_encoding_is_415(encoding: str, host1: Sender, made: Made) -> No
     response = host1.post(export(made(READ)), {"Content-Encoding": encoding})
     assert response.status_code == 415
     assert said(response) == "send Content-Encoding gzip, or none"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_requests_are_refused_or_counted_and_the_next_one_works(
+    seed: int, host1: Sender, made: Made, facts: Rows
+) -> None:
+    draw = random.Random(seed)
+    good = export(made(READ, seq=1), made("pagewitness.page.release", seq=2, pages=[4, 5, 9]))
+    outcomes = Counter(host1.post(damaged(good, draw)).status_code for _ in range(25))
+    assert outcomes.keys() <= {200, 400, 403}
+    assert outcomes[400] > 0
+    accepted(host1.post(export(made(READ, seq=3))))
+    assert 3 in [row["seq"] for row in facts("seq")]
+
+
+def damaged(body: bytes, draw: random.Random) -> bytes:
+    """The body with a few bytes changed, lost or added."""
+    changed = bytearray(body)
+    for _ in range(draw.randint(1, 4)):
+        place, size = draw.randrange(len(changed)), draw.randint(0, 6)
+        changed[place : place + draw.randint(0, 6)] = draw.randbytes(size)
+    return bytes(changed)
 
 
 # ---------------------------------------------------------------- who may post

@@ -66,7 +66,7 @@ def test_a_fact_twice_in_one_batch_is_one_fact(store: Store, made: Made, facts: 
 
 def test_the_order_of_attributes_means_nothing(store: Store, made: Made, facts: Rows) -> None:
     one = made(READ)
-    turned = Fact(one.span, one.emitter, one.boot, one.uid, one.time_ns, dict(reversed(one.attributes.items())))
+    turned = Fact(one.span, one.emitter, one.boot, one.uid, one.time_ns, dict(reversed(list(one.attributes.items()))))
     store.insert_otlp(export(one))
     store.insert_otlp(export(turned))
     assert facts("contents") == [{"contents": 1}]
@@ -95,9 +95,7 @@ def test_a_replay_after_a_restart_changes_nothing(store: Store, made: Made, fact
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_one_identity_with_two_contents_is_seen(
-    change: dict[str, Any], store: Store, made: Made, facts: Rows
-) -> None:
+def test_one_identity_with_two_contents_is_seen(change: dict[str, Any], store: Store, made: Made, facts: Rows) -> None:
     store.insert_otlp(export(made(READ, seq=1), made(READ, seq=2)))
     store.insert_otlp(export(made(READ, seq=1, **change)))
     assert facts("seq, contents") == [{"seq": 1, "contents": 2}, {"seq": 2, "contents": 1}]

@@ -57,7 +57,14 @@ def test_the_file_does_not_hold_the_secret_and_is_for_its_owner_only(tmp_path: P
 
 @pytest.mark.parametrize(
     ("emitter", "covered"),
-    [("host1/a", True), ("host1/a/b", True), ("host1", False), ("host1/", True), ("host10/a", False), ("x/host1/a", False)],
+    [
+        ("host1/a", True),
+        ("host1/a/b", True),
+        ("host1", False),
+        ("host1/", True),
+        ("host10/a", False),
+        ("x/host1/a", False),
+    ],
 )
 def test_a_token_covers_what_is_below_its_prefix(emitter: str, covered: bool, tmp_path: Path) -> None:
     token = TokenFile(tmp_path).identify(mint_token(tmp_path, "host1"))
@@ -107,7 +114,8 @@ def test_the_commands_list_and_revoke(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), [(["mint-token", "a b"], "cannot be a prefix"), (["revoke-token", "none"], "no token 'none'")]
+    ("arguments", "words"),
+    [(["mint-token", "a b"], "cannot be a prefix"), (["revoke-token", "none"], "no token 'none'")],
 )
 def test_what_cannot_be_is_exit_2_and_one_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*arguments, "--data-dir", str(tmp_path)])

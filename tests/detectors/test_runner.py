@@ -21,7 +21,7 @@ Post = Callable[[list[Fact]], None]
 
 
 def run(store: Queries, after: timedelta = timedelta()) -> None:
-    Runner(store, DetectionSettings(late_seconds=0), now=lambda: datetime.now(UTC) + after).run_once()
+    Runner(store, DetectionSettings(), now=lambda: datetime.now(UTC) + after).run_once()
 
 
 def response(store: Queries, case: Case) -> dict[str, Any]:
@@ -115,5 +115,5 @@ def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None
 
 
 def test_a_pass_over_nothing_says_so(alone: Store) -> None:
-    report = Runner(alone.handle(), DetectionSettings(late_seconds=0)).run_once()
+    report = Runner(alone.handle(), DetectionSettings()).run_once()
     assert (report.judged, report.changed) == (0, 0)

@@ -40,7 +40,7 @@ def play(asks: list[tuple[str, int, int, str]], seed: int, lifo: bool, vulnerabl
 
 
 def judge(store: Queries, pair: ToyPair) -> dict[str, dict[str, Any]]:
-    Runner(store, DetectionSettings(late_seconds=0)).run_once()
+    Runner(store, DetectionSettings()).run_once()
     rows = store.rows(
         "SELECT * FROM responses WHERE response_uid IN {uids:Array(String)}", {"uids": list(pair.uids.values())}
     )

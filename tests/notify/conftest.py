@@ -15,7 +15,15 @@ from tests.support.otlp import Fact, export
 from tests.support.stores import fresh_store
 from tests.support.verdicts import EVIDENCE_KEY, KEYS, VerdictBook
 
-VERSIONED = ("response_versions", "finding_versions", "foreign_range_versions", "detection_runs", "evidence")
+VERSIONED = (
+    "response_versions",
+    "finding_versions",
+    "foreign_range_versions",
+    "detection_runs",
+    "evidence",
+    "boot_activity",
+    "boot_words",
+)
 
 
 @pytest.fixture(scope="session")

@@ -62,9 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
 
 
 @pytest.fixture
-def notify(
-    service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Notify:
+def notify(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Notify:
     """The command in this process, asking that service."""
     for name in [name for name in os.environ if name.startswith("PAGEWITNESS_")]:
         monkeypatch.delenv(name)
@@ -134,7 +132,9 @@ def test_a_window_and_scopes_are_passed_on(notify: Notify) -> None:
 
 @pytest.mark.parametrize("columns", [80, 132])
 @pytest.mark.parametrize("role", ["recipient", "donor"])
-@pytest.mark.parametrize("tenant", ["acme", "zenith", "calm", "unsure", HOSTILE], ids=lambda name: name.strip("\x1b")[:6])
+@pytest.mark.parametrize(
+    "tenant", ["acme", "zenith", "calm", "unsure", HOSTILE], ids=lambda name: name.strip("\x1b")[:6]
+)
 def test_a_table_fits_the_screen_and_holds_nothing_that_controls_it(
     notify: Notify, tenant: str, role: str, columns: int
 ) -> None:

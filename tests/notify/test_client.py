@@ -78,6 +78,14 @@ def test_something_else_that_listens_there_is_no_service(status: int, body: byte
             client.get("status")
 
 
+@pytest.mark.parametrize("value", ["\udcff", "x" * 3000])
+def test_a_value_that_cannot_be_sent_is_a_usage_error(value: str) -> None:
+    with answering(200, b"{}") as (service, seen), Client(service) as client:
+        with pytest.raises(UsageError):
+            client.get("affected", tenant=value)
+    assert seen == []
+
+
 def test_the_token_does_not_follow_a_redirect() -> None:
     with answering(200, b"{}") as (elsewhere, seen):
         with answering(302, b"", {"Location": elsewhere.url}) as (service, _seen), Client(service) as client:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -136,7 +136,7 @@ class _Story:
         else:
             named = self._leg(who, span_word, variant) | named
         if span_word == "transfer" and "pages" in named:
-            named["page_count"] = len(named["pages"])
+            named["page_count"] = len(cast(list[int], named["pages"]))
         if not lost:
             self.facts.append(fact(span.name, **named))
 

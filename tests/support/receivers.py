@@ -52,7 +52,8 @@ def served(router: APIRouter) -> Iterator[str]:
     try:
         deadline = time.monotonic() + START_SECONDS
         while not server.started:
-            assert time.monotonic() < deadline and thread.is_alive(), "the receiver did not start"
+            assert thread.is_alive(), "the receiver ended while it started"
+            assert time.monotonic() < deadline, "the receiver did not start"
             time.sleep(0.01)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1/traces"
     finally:

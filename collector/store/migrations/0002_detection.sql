@@ -79,7 +79,7 @@ ORDER BY (response_uid, version, page, slot_start);
 CREATE TABLE IF NOT EXISTS detection_runs
 (
     judged_at DateTime64(9, 'UTC'),
-    cursor DateTime64(9, 'UTC'),
+    cursor DateTime64(9, 'UTC'), -- received_at of the newest fact that was judged
     watermark DateTime64(9, 'UTC'),
     evidence_from Nullable(DateTime64(9, 'UTC')),
     rule_set String

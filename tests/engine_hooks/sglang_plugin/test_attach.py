@@ -72,6 +72,14 @@ def test_what_failed_its_check_is_missing_and_not_registered(registry: Any) -> N
     assert attachment.missing("mooncake") == [gone.name, "response"]
 
 
+def test_a_place_that_is_hooked_on_one_side_can_be_missing_on_the_other(registry: Any) -> None:
+    before = Target(READS.path, "before", "steps.before", ("response",), ("a_parameter_that_is_gone",))
+    attachment, _, _ = attached(registry, READS, before)
+    registry.HookRegistry.apply()
+    assert attachment.attached("mooncake") == [READS.name]
+    assert attachment.missing("mooncake") == [before.name, "response"]
+
+
 def test_a_module_that_cannot_be_imported_is_missing_not_an_error(
     registry: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

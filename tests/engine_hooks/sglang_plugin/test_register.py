@@ -72,7 +72,8 @@ def test_nothing_is_made_on_disk_before_a_scheduler_is_built(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_main_process_only_draws_the_node_boot(registry: Any) -> None:
+def test_the_main_process_only_draws_the_node_boot(registry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
     register()
     assert registry.registered == []
     assert len(bytes.fromhex(os.environ["PAGEWITNESS_NODE_BOOT"])) == 16
@@ -92,6 +93,7 @@ def test_a_node_boot_that_is_none_is_drawn_anew(broken: str) -> None:
 
 
 def test_the_detokenizer_is_no_scheduler(registry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
     monkeypatch.setattr("multiprocessing.parent_process", lambda: object())
     run_detokenizer_process()
     assert registry.registered == []
@@ -112,6 +114,7 @@ def test_the_kill_switch_leaves_the_engine_untouched(registry: Any, monkeypatch:
 def test_without_an_evidence_key_the_engine_starts_and_the_log_says_what_to_do(
     registry: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    installed(monkeypatch)
     monkeypatch.delenv("PAGEWITNESS_EVIDENCE_KEY")
     with caplog.at_level(logging.ERROR):
         run_scheduler_process()
@@ -122,6 +125,7 @@ def test_without_an_evidence_key_the_engine_starts_and_the_log_says_what_to_do(
 def test_a_setting_that_cannot_be_used_stops_the_recording_not_the_engine(
     registry: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    installed(monkeypatch)
     secret = "5ec7e7" * 3
     monkeypatch.setenv("PAGEWITNESS_MAC_KEYS", f"mac:{secret}!")
     with caplog.at_level(logging.ERROR):

@@ -49,9 +49,10 @@ def test_decode_wrote_from_the_end_of_the_prompt(decode: Rig) -> None:
 
 
 def test_a_decode_leg_that_never_stepped_wrote_nothing_of_what_it_held(decode: Rig) -> None:
-    """What it held was allocated, and maybe transferred: the engine sets `committed` when it allocates."""
+    """What it held was allocated, and maybe transferred: the engine counts as committed what it allocates."""
     req = decode.admit(fake.Req(origin_input_ids=[7] * 10))
     decode.reserve(req, 10, 11, 12)
+    req.kv.kv_committed_len = req.kv.kv_allocated_len = 11
     decode.stream_abort(req, "Decode transfer failed", 500)
     decode.release(req)
     fact = decode.only("release:immediate")
@@ -143,7 +144,7 @@ def test_pages_that_the_cache_replaced_are_named_before_they_are_forgotten(prefi
     prefill.cache.move(1, 0, [40, 41])  # the cache had the first two pages from another request
     part(prefill).after_publish(None, req, prefill.cache)
     prefill.finish(req)
-    own, last = prefill.every("release:immediate")
+    own, last = prefill.only("release:evict"), prefill.only("release:immediate")
     assert list(own["pages"]) == [10, 11]
     assert (own["prefix.tokens"], own["written.start"], own["written.end"]) == (0, 0, 10)
     assert list(last["pages"]) == [40, 41, 12]
@@ -154,7 +155,7 @@ def test_the_leg_does_not_claim_to_have_written_the_pages_it_was_given(prefill: 
     prefill.cache.move(1, 0, [40, 41])
     part(prefill).after_publish(None, req, prefill.cache)
     prefill.finish(req)
-    last = prefill.every("release:immediate")[1]
+    last = prefill.only("release:immediate")
     assert (last["prefix.tokens"], last["written.start"], last["written.end"]) == (8, 8, 10)
 
 

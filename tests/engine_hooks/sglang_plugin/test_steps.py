@@ -28,6 +28,14 @@ def test_a_request_that_joins_a_running_batch_has_a_first_read_of_its_own(decode
     assert len(decode.every("read:first")) == 2
 
 
+def test_the_longest_step_is_the_last_read_whatever_came_after_it(decode: Rig) -> None:
+    req = running(decode, "one")
+    for tokens in (11, 15, 13):
+        decode.steps.after_run_batch(None, decode.scheduler, fake.decode_batch((req, tokens)))
+    decode.finish(req)
+    assert decode.only("read:last")["read.tokens"] == 15
+
+
 def test_an_idle_batch_says_nothing(decode: Rig) -> None:
     batch = SimpleNamespace(forward_mode=fake.ForwardMode.IDLE, reqs=[])
     decode.steps.after_run_batch(None, decode.scheduler, batch)
