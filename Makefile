@@ -33,9 +33,7 @@ demo: $(STAMP) ## replay the recorded capture of a leak, and say who was affecte
 	@$(PY) -m lab.demo $(ARGS)
 
 engine-demo: $(STAMP) ## the same live: a vulnerable and a fixed engine pair on this CPU (Linux, root, 2.6 GB of disk)
-	@echo "== engine: installing into .lab/, its own environment"
-	@$(PY) -m lab.engine install
-	@$(PY) -m lab.engine demo $(ARGS)
+	@$(PY) -m lab.engine_demo $(ARGS)
 
 test: lint types layers ## lint, types, layers, and every test that needs no engine and is not slow
 	@echo "== tests"

@@ -103,8 +103,10 @@ def serve(
 
     given = {"data_dir": data_dir, "host": host, "port": port, "detect_every": detect_every}
     settings = load_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
+    from notify.service.logs import configure_logging
     from notify.service.serve import serve as run_service
 
+    configure_logging()
     run_service(settings)
 
 

@@ -8,6 +8,7 @@ are settled then, so the emitter that was checked is the emitter that is stored.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +21,12 @@ from engine_hooks.conventions import BOOT, CONTRACT, CONTRACT_VERSION, EMITTER, 
 
 MAX_EMITTER = 256
 MAX_RESOURCES = 1_000
+MAX_SCOPES = 10_000
+MAX_ATTRIBUTES = 1_000_000
 
 _EMITTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*(?:/[A-Za-z0-9][A-Za-z0-9._:-]*)+")
 _BOOT = re.compile(r"[0-9a-f]{32}")
+_one_at_a_time = threading.Lock()
 _KINDS = {Type.INT: "int_value", Type.TEXT: "string_value", Type.DIGEST: "string_value"}
 
 
@@ -48,7 +52,18 @@ class ExportRequest:
 
 
 def read_export(body: bytes, max_spans: int) -> ExportRequest:
-    """Read a request. Raises BadRequestError, TooManyError or NewerContractError; says nothing of what it holds."""
+    """Read a request. Raises BadRequestError, TooManyError or NewerContractError; says nothing of what it holds.
+
+    One at a time: two bytes can be a whole message, and take 60 when they are parsed.
+    """
+    with _one_at_a_time:
+        try:
+            return _read(body, max_spans)
+        except (BadRequestError, TooManyError, NewerContractError) as error:
+            raise error.with_traceback(None) from None  # its frames would keep the parsed message
+
+
+def _read(body: bytes, max_spans: int) -> ExportRequest:
     try:
         request = ExportTraceServiceRequest.FromString(body)
     except DecodeError:
@@ -56,13 +71,19 @@ def read_export(body: bytes, max_spans: int) -> ExportRequest:
             f"the body ({len(body)} bytes) is not an OTLP ExportTraceServiceRequest in protobuf"
         ) from None
     groups = request.resource_spans
-    if len(groups) > MAX_RESOURCES:
-        raise TooManyError(f"{len(groups)} resource_spans in one request; send at most {MAX_RESOURCES}")
+    _check_number("resource_spans", len(groups), MAX_RESOURCES)
+    _check_number("scope_spans", sum(len(group.scope_spans) for group in groups), MAX_SCOPES)
     spans = sum(len(scope.spans) for group in groups for scope in group.scope_spans)
-    if spans > max_spans:
-        raise TooManyError(f"{spans} spans in one request; send at most {max_spans}")
+    _check_number("spans", spans, max_spans)
+    attributes = sum(len(span.attributes) for group in groups for scope in group.scope_spans for span in scope.spans)
+    _check_number("attributes", attributes, MAX_ATTRIBUTES)
     sources = {_source(group, f"resource_spans[{number}]"): None for number, group in enumerate(groups)}
     return ExportRequest(request.SerializeToString(), tuple(sources), spans)
+
+
+def _check_number(what: str, number: int, most: int) -> None:
+    if number > most:
+        raise TooManyError(f"{number} {what} in one request; send at most {most}")
 
 
 def _source(group: ResourceSpans, where: str) -> tuple[str, str]:

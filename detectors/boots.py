@@ -90,8 +90,8 @@ class Boots:
         self._by_identity = {(boot.emitter, boot.boot): boot for boot in boots}
 
     def get(self, emitter: str, boot: str) -> Boot:
-        """The boot; one that nobody spoke of is open, unattested and unconfigured."""
-        return self._by_identity.get((emitter, boot)) or Boot(emitter, boot)
+        """The boot; one that was not there when the boots were read has only just appeared: open, and not silent."""
+        return self._by_identity.get((emitter, boot)) or Boot(emitter, boot, heard=FAR)
 
     def watermark(self, now: datetime, silence: timedelta, clock_error: timedelta) -> datetime:
         """Time before which no living, heard emitter has anything left to post. EPOCH when no agent ever spoke."""

@@ -12,15 +12,22 @@ transfer whose outcome nobody saw, a page list that was incomplete). Nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from detectors.history import Holder, PoolHistory
 from detectors.joins import Join
 from detectors.legs import Leg
 
+LIKELY_HOLDERS = 3
+"""Of the legs that held a page last, how many are looked at in most cases before each slot has an owner."""
+
 JoinOf = Callable[[Leg], Join | None]
 """The join of this decode leg, or None if it is not a decode leg."""
+
+Preload = Callable[[Iterable[str]], None]
+"""Gets these legs and their joins ready in one go, for the look-ups that follow."""
 
 HistoryOf = Callable[[str, str], PoolHistory]
 """The page history of the pool of (emitter, boot)."""
@@ -49,9 +56,10 @@ class ForeignRange:
 class Donors:
     """Looks slots up. One object serves one pass: histories are read once and widened as needed."""
 
-    def __init__(self, history_of: HistoryOf, join_of: JoinOf, page_size: int) -> None:
+    def __init__(self, history_of: HistoryOf, join_of: JoinOf, preload: Preload, page_size: int) -> None:
         self._history_of = history_of
         self._join_of = join_of
+        self._preload = preload
         self._page_size = page_size
 
     def foreign_ranges(self, join: Join, pages: tuple[int, ...], first: int, last: int) -> list[ForeignRange]:
@@ -62,6 +70,7 @@ class Donors:
         """
         size = self._page_size
         ranges: list[ForeignRange] = []
+        self._prepare(join.decode, pages[first // size : -(-last // size)])
         for position in range(first, min(last, len(pages) * size)):
             index, slot = divmod(position, size)
             owner = self._owner_of_read(join, index, pages[index], slot)
@@ -71,6 +80,13 @@ class Donors:
             else:
                 ranges.append(ForeignRange(pages[index], slot, slot + 1, position, owner))
         return ranges
+
+    def _prepare(self, decode: Leg, pages: Iterable[int]) -> None:
+        """The latest holders of a leg's pages are asked for slot by slot below: get them in one query, not one each."""
+        history = self._history_of(decode.emitter, decode.boot)
+        before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
+        latest = (holder for page in set(pages) for holder in islice(history.holders(page, before), LIKELY_HOLDERS))
+        self._preload({holder.leg.uid for holder in latest if holder is not None})
 
     def _owner_of_read(self, join: Join, index: int, page: int, slot: int) -> SlotOwner:
         source = _source_of(join, index, self._page_size)

@@ -6,6 +6,7 @@ after weeks of uptime costs what it must and no more.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,9 +61,11 @@ class PoolHistory:
             hole = max((hole for hole in self._holes if hole < before_seq), default=0)
             if any(hole == NO_SEQ_ABOVE for hole in self._holes):
                 hole = before_seq
-            for holder in self._holders.get(page, ()):
-                if hole < holder.release_seq < ceiling and holder.release_seq >= low:
-                    yield holder
+            found = self._holders.get(page, [])
+            for holder in found[bisect_right(found, -ceiling, key=lambda one: -one.release_seq) :]:
+                if holder.release_seq <= hole:
+                    break
+                yield holder
             if hole >= low:
                 yield None
                 return

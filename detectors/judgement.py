@@ -125,7 +125,7 @@ class Judgements:
         return config.model if config else ""
 
     def _donors(self, page_size: int) -> Donors:
-        return Donors(self._history, self._requests.join_of, page_size)
+        return Donors(self._history, self._requests.join_of, self._requests.load, page_size)
 
     def _history(self, emitter: str, boot: str) -> PoolHistory:
         key = (emitter, boot)

@@ -63,17 +63,18 @@ class Runner:
         boots = load_boots(self._store)
         watermark = boots.watermark(now, self._settings.silence, self._settings.clock_error)
         judge = Judge(boots, self._rules, self._settings, now, watermark)
-        judged = changed = pending = violations = 0
         to_judge, cursor = self._to_judge(since)
+        verdicts: dict[str, str] = {}  # of the responses of this pass
+        changed = 0
         for uids in self._batches(to_judge):
             requests = Requests(self._store, boots)
             requests.load(uids)
+            # both legs of a request may be on the list, in different batches
+            response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts]
             results = Results(self._store, time.time_ns(), rule_set(self._rules), requests.response_of)
-            judgements = self._judge_batch(requests, judge, requests.response_uids(uids), results)
-            judged += len(judgements[0])
-            changed += judgements[1]
-            pending += sum(verdict == "pending" for verdict in judgements[0])
-            violations += sum(verdict == "violation" for verdict in judgements[0])
+            said, differing = self._judge_batch(requests, judge, response_uids, results)
+            verdicts |= said
+            changed += differing
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         rules_text = rule_set(self._rules)
         Results(self._store, time.time_ns(), rules_text, lambda leg: "").write_state(
@@ -82,11 +83,13 @@ class Runner:
             watermark,
             oldest[0]["oldest"] if oldest[0]["boots"] else None,
         )
-        return Report(judged, changed, pending, violations, watermark, time.perf_counter() - started)
+        said_so = list(verdicts.values())
+        pending, violations = said_so.count("pending"), said_so.count("violation")
+        return Report(len(said_so), changed, pending, violations, watermark, time.perf_counter() - started)
 
     def _judge_batch(
         self, requests: Requests, judge: Judge, response_uids: Sequence[str], results: Results
-    ) -> tuple[list[str], int]:
+    ) -> tuple[dict[str, str], int]:
         judgements = Judgements(self._store, requests, judge)
         joins = {uid: requests.joins(uid) for uid in response_uids}
         joins = {uid: found for uid, found in joins.items() if found}
@@ -104,7 +107,7 @@ class Runner:
         for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'violation'"):
             tainted.setdefault(row["response_uid"], True)
         judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
-        return [judgement.verdict.verdict for judgement in judged], results.write(judged, findings)
+        return {one.leg.uid: one.verdict.verdict for one in judged}, results.write(judged, findings)
 
     def _to_judge(self, since: int) -> tuple[list[str], int]:
         """Uids of legs whose response may have changed, and the new cursor (unix ns)."""

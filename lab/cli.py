@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from lab.engine.cli import app as engine
@@ -15,6 +17,28 @@ app = typer.Typer(
 app.add_typer(engine, name="engine")
 
 
+_FORWARDED: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    "add_help_option": False,
+}
+
+
 @app.callback()
 def lab() -> None:
     """Read nothing; every word is a sub-command's."""
+
+
+@app.command(**_FORWARDED)
+def demo(context: typer.Context) -> None:
+    """Replay the recorded leak, and say who was affected."""
+    from lab.demo import main
+
+    raise typer.Exit(main(context.args, "pagewitness lab demo"))
+
+
+@app.command("engine-demo")
+def engine_demo() -> None:
+    """The same live, on a vulnerable and on a fixed engine (Linux, root)."""
+    from lab.engine_demo import main
+
+    raise typer.Exit(main())

@@ -24,7 +24,6 @@ from lab.replay import replay, wait_until_judged
 from lab.score import Score, score
 from lab.service import LAB_KEYS, ServiceProcess
 from lab.telling import tell_clients, tell_next, tell_side_by_side, title
-from notify.errors import CommandError
 
 CAPTURES = Path(__file__).resolve().parent / "captures"
 DEFAULT_CAPTURE = CAPTURES / "sglang-0.5.19-oversized"
@@ -91,16 +90,16 @@ def _verdict(result: Score) -> int:
     return 0 if result.false == result.missed == 0 else 1
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, program: str = "python -m lab.demo") -> int:
     """Run the demo with these arguments, by default the process's. Returns the exit code."""
     from notify.output import run_app, say
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command()(demo)
     try:
-        return run_app(app, "python -m lab.demo", argv)
-    except (LabError, CaptureError, CommandError) as error:
-        say(f"python -m lab.demo: {error}")
+        return run_app(app, program, argv)
+    except (LabError, CaptureError) as error:
+        say(f"{program}: {error}")
         return 1
 
 

@@ -69,6 +69,9 @@ TABLES: dict[str, str] = {
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 
+_ONE_KEY = {"tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS own_donors FROM numbers(0)"}
+"""With one key there was no rotation, and no foreign range needs to be read to see that."""
+
 _REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
 _STORE_TABLE = re.compile(
     r"\b(responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|request_rollup|system)\b",
@@ -99,7 +102,8 @@ class TenantStore:
             allowed, refused = ", ".join(sorted(TABLES)), ", ".join(strangers) or "nothing"
             raise ScopeRequiredError(f"a tenant query may read {allowed}; not {refused}")
         needed = _with_dependencies(named)
-        tables = ", ".join(f"{name} AS ({TABLES[name]})" for name in TABLES if name in needed and TABLES[name])
+        defined = TABLES if len(scope.pseudonyms) > 1 else TABLES | _ONE_KEY
+        tables = ", ".join(f"{name} AS ({defined[name]})" for name in defined if name in needed and defined[name])
         text = f"WITH {tables} {sql}" if tables else sql
         return self._handle.rows(text, {**params, "scope": list(scope.pseudonyms)})
 

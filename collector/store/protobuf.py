@@ -8,6 +8,7 @@ https://github.com/open-telemetry/opentelemetry-proto.
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 MESSAGE = "ExportTraceServiceRequest"
 
@@ -16,40 +17,11 @@ RECEIVED_AT_FIELD = 1000
 
 _FIXED64 = 1
 
-SCHEMA = f"""syntax = "proto3";
-message ArrayValue {{ repeated AnyValue values = 1; }}
-message KeyValueList {{ repeated KeyValue values = 1; }}
-message AnyValue {{
-  oneof value {{
-    string string_value = 1;
-    bool bool_value = 2;
-    int64 int_value = 3;
-    double double_value = 4;
-    ArrayValue array_value = 5;
-    KeyValueList kvlist_value = 6;
-    bytes bytes_value = 7;
-  }}
-}}
-message KeyValue {{ string key = 1; AnyValue value = 2; }}
-message Resource {{ repeated KeyValue attributes = 1; }}
-message Span {{
-  bytes trace_id = 1;
-  string name = 5;
-  fixed64 start_time_unix_nano = 7;
-  repeated KeyValue attributes = 9;
-}}
-message ScopeSpans {{ repeated Span spans = 2; }}
-message ResourceSpans {{ Resource resource = 1; repeated ScopeSpans scope_spans = 2; }}
-message {MESSAGE} {{
-  repeated ResourceSpans resource_spans = 1;
-  fixed64 received_at = {RECEIVED_AT_FIELD};
-}}
-"""
+SCHEMA_FILE = Path(__file__).with_name("otlp.proto")
+"""A file: of a schema that is given as text the engine keeps a copy, in whatever folder the process runs in."""
 
 INSERT_SETTINGS = {
-    "format_schema_source": "string",
-    "format_schema": SCHEMA,
-    "format_schema_message_name": MESSAGE,
+    "format_schema": f"{SCHEMA_FILE}:{MESSAGE}",
     # Without it an attribute that is absent, or of another type, silently reads as 0 or ''.
     "input_format_protobuf_oneof_presence": "1",
     # A few messages have nothing to spread over threads; a plan that runs once is not worth optimising or compiling.

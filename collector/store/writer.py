@@ -65,7 +65,7 @@ class EvidenceWriter:
         return self._received_at
 
     def _insert_into_inbox(self, stamped: bytes) -> None:
-        settings = ", ".join(f"{name} = '{value}'" for name, value in INSERT_SETTINGS.items())
+        settings = ", ".join(f"{name} = {_quoted(value)}" for name, value in INSERT_SETTINGS.items())
         with _as_file(stamped) as path:
             try:
                 self._handle.command(f"INSERT INTO inbox FROM INFILE '{path}' SETTINGS {settings} FORMAT Protobuf")
@@ -150,6 +150,12 @@ def _receipt(rows: Iterable[Row]) -> Receipt:
 def _reasons(row: Row) -> dict[str, int]:
     """What a row of `_arrived` says was amiss: sumMap gives two lists side by side."""
     return dict(zip(*row["reasons"], strict=True))
+
+
+def _quoted(text: str) -> str:
+    """A SQL string: the installation's path is in one of the settings."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from lab.captures.capture import Body, Capture
 from lab.engine import checks, evidence_checks, truth, truth_records
 from lab.engine.agent_process import AgentProcess
 from lab.engine.errors import LabError
+from lab.engine.install import require_installed
 from lab.engine.pair import ROLES, Pair
 from lab.engine.paths import REPOSITORY, LabPaths
 from lab.engine.progress import Say, say_on_stderr
@@ -41,6 +42,7 @@ def record(version: str, folder: Path, paths: LabPaths | None = None, say: Say =
     of the run; nothing is written into `folder` then.
     """
     paths = paths or LabPaths.from_environment()
+    require_installed(paths, version)
     paths.runs.mkdir(parents=True, exist_ok=True)
     run = RunFolder(Path(tempfile.mkdtemp(prefix=f"capture-{version}-", dir=paths.runs)))
     settings = PairSettings(version=version, truth=True)

@@ -65,9 +65,10 @@ def up(version: Version = installation.MAIN) -> None:
     from lab.engine.servers import PairSettings, RunFolder
 
     paths = LabPaths.from_environment()
-    paths.runs.mkdir(parents=True, exist_ok=True)
-    run = RunFolder(Path(tempfile.mkdtemp(prefix=f"up-{version}-", dir=paths.runs)))
     with _telling():
+        installation.require_installed(paths, version)
+        paths.runs.mkdir(parents=True, exist_ok=True)
+        run = RunFolder(Path(tempfile.mkdtemp(prefix=f"up-{version}-", dir=paths.runs)))
         Pair(PairSettings(version=version), run, paths, detached=True).up()
     say_on_stderr(f"logs and rings are in {run.root}; `python -m lab.engine down` ends it")
 
@@ -105,6 +106,14 @@ def capture(
 
     with _telling():
         record(version, out or REPOSITORY / "lab" / "captures" / f"sglang-{version}-oversized")
+
+
+@app.command()
+def demo() -> None:
+    """Show the leak and its answer live, on a vulnerable engine and on a fixed one."""
+    from lab.engine_demo import main as run_demo
+
+    raise typer.Exit(run_demo())
 
 
 def main() -> int:

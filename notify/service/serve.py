@@ -25,7 +25,6 @@ from notify.names import TenantNames
 from notify.service.app import create_app
 from notify.service.detection import DetectionLoop
 from notify.service.listen import open_socket, url_of
-from notify.service.logs import configure_logging
 from notify.service.service_file import ServiceFile
 from notify.settings import Settings
 
@@ -43,8 +42,10 @@ class _Known:
 
 
 def serve(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT, then end requests under way and close. Raises CommandError if it cannot start."""
-    configure_logging()
+    """Run until SIGTERM or SIGINT, then end requests under way and close. Raises CommandError if it cannot start.
+
+    Logs go where structlog is set up to put them: :mod:`notify.service.logs`.
+    """
     log = structlog.get_logger("serve")
     known = _known(settings)
     data_dir = settings.data_dir

@@ -9,12 +9,14 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from collector.body import BadGzipError, BodyTooLargeError, gunzip
-from collector.export_request import MAX_RESOURCES
+from collector.export_request import MAX_ATTRIBUTES, MAX_RESOURCES, MAX_SCOPES
 from collector.log.contract import EvidenceLog
 from collector.receiver import create_receiver
 from collector.settings import ReceiverSettings
@@ -115,13 +117,23 @@ def test_too_many_spans_are_413(store: Store, made: Made, facts: Rows) -> None:
     assert facts("seq") == []
 
 
-def test_too_many_resources_are_413(host1: Sender) -> None:
-    request = message()
-    for _ in range(MAX_RESOURCES + 1):
-        request.resource_spans.add()
-    response = host1.post(request.SerializeToString())
+@pytest.mark.parametrize(
+    ("what", "most", "where"),
+    [
+        ("resource_spans", MAX_RESOURCES, lambda request: request.resource_spans),
+        ("scope_spans", MAX_SCOPES, lambda request: request.resource_spans[0].scope_spans),
+        ("attributes", MAX_ATTRIBUTES, lambda request: request.resource_spans[0].scope_spans[0].spans[0].attributes),
+    ],
+)
+def test_too_many_of_anything_are_413(
+    what: str, most: int, where: Callable[[ExportTraceServiceRequest], Any], host1: Sender, made: Made
+) -> None:
+    request = message(made(READ))
+    there = len(where(request))
+    where(request).MergeFrom([type(where(request)[0])()] * (most + 1 - there))
+    response = host1.post(gzip.compress(request.SerializeToString(), 1), {"Content-Encoding": "gzip"})
     assert response.status_code == 413
-    assert words(response.content).startswith(f"{MAX_RESOURCES + 1} resource_spans in one request")
+    assert words(response.content) == f"{most + 1} {what} in one request; send at most {most}"
 
 
 # ---------------------------------------------------------------- time
@@ -145,7 +157,7 @@ def raw_request(host1: Sender, declared: int, sent: bytes, *more: str) -> socket
 
 def test_a_body_that_does_not_arrive_is_503_to_come_again(store: Store, made: Made) -> None:
     with receiver(store, receive_timeout_seconds=0.2) as host1:
-        with raw_request(host1, 1000, b"only this") as connection:
+        with raw_request(host1, 1000, b"only this", "Connection: close") as connection:
             answer = b"".join(iter(lambda: connection.recv(4096), b""))
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 1" in answer.lower()

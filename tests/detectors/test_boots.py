@@ -63,3 +63,11 @@ def test_a_drop_hides_every_seq_up_to_what_a_later_heartbeat_vouches_for() -> No
 
 def test_a_drop_that_no_later_heartbeat_bounds_hides_everything() -> None:
     assert dropping(beat(10), beat(20, drops=1, high_water=80)).drop_holes() == [NO_SEQ_ABOVE]
+
+
+def test_a_boot_that_appeared_while_a_pass_ran_is_open_and_not_silent() -> None:
+    """Its first facts came after the boots were read: nothing about it is missing for good."""
+    boot = Boots([]).get("a", "b0")
+    assert not boot.silent(START, 60 * SECOND)
+    assert not boot.closed
+    assert boot.attested == EPOCH

@@ -17,7 +17,7 @@ PLAIN = export(fact("pagewitness.request.admission", emitter=EMITTER, admission_
 
 def body(*, packed: bool = True) -> Body:
     if packed:
-        return Body(gzip.compress(PLAIN), "application/x-protobuf", "gzip")
+        return Body(gzip.compress(PLAIN, mtime=0), "application/x-protobuf", "gzip")
     return Body(PLAIN, "application/x-protobuf")
 
 

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from detectors.queries import Queries
+from engine_hooks.identity import Key
 from notify.answers import DEFAULT_SCOPES, SCOPES, Counts, RecipientAnswer
 from notify.desk import TenantDesk
 from notify.exit_codes import ExitCode
@@ -56,6 +58,13 @@ def test_an_affected_response_is_listed_with_what_the_tenant_may_know(book: Verd
         "http_status": None,
         "finish": "stop",
     }
+
+
+@pytest.mark.parametrize("keys", [KEYS, KEYS[:1]], ids=["rotated", "one key"])
+def test_one_key_and_several_give_the_same_list(book: VerdictBook, handle: Queries, keys: tuple[Key, ...]) -> None:
+    leak, _ = book.leak("acme", "zenith")
+    answer = TenantDesk(handle, keys, []).recipient("acme", EVER, DEFAULT_SCOPES)
+    assert [(row.response_id, row.other_tenants, row.scope) for row in answer.responses] == [(leak, 1, "cross_tenant")]
 
 
 def test_responses_of_others_are_not_listed_or_counted(book: VerdictBook, desk: TenantDesk) -> None:

@@ -18,8 +18,11 @@ import httpx
 import pytest
 
 from engine_hooks.identity import pseudonym
-from lab.service import LAB_KEYS, ServiceProcess, environment
+from lab.service import ServiceProcess, environment
+from notify.errors import UsageError
+from notify.service.serve import serve
 from notify.service.service_file import NAME, ServiceFile
+from notify.settings import load_settings
 from tests.support.otlp import export
 from tests.support.toy_pair import Ask, ToyPair
 from tests.support.verdicts import KEYS
@@ -34,10 +37,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess
         yield running
 
 
-def serve(data_dir: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+def started(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A service that is expected to end by itself."""
     command = [sys.executable, "-m", "pagewitness", "serve", "--data-dir", str(data_dir), *arguments]
-    return subprocess.run(command, env=environment(settings), capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_a_running_service_is_found_by_its_file_which_only_its_owner_reads(service: ServiceProcess) -> None:
@@ -98,7 +101,7 @@ def test_a_bad_question_is_a_problem_document(service: ServiceProcess, query: st
 
 def test_a_second_service_on_the_same_directory_says_who_holds_it(service: ServiceProcess) -> None:
     before = service.file
-    done = serve(service.data_dir, "--port", "0")
+    done = started(service.data_dir, "--port", "0")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"process {before.pid}" in done.stderr
     assert "Traceback" not in done.stderr
@@ -108,7 +111,7 @@ def test_a_second_service_on_the_same_directory_says_who_holds_it(service: Servi
 def test_a_port_that_is_taken_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = serve(tmp_path / "data", "--port", str(port))
+        done = started(tmp_path / "data", "--port", str(port))
     assert (done.returncode, done.stdout) == (1, "")
     assert f"port {port} on 127.0.0.1 is taken" in done.stderr
     assert "Traceback" not in done.stderr
@@ -116,56 +119,56 @@ def test_a_port_that_is_taken_is_said_and_leaves_nothing_behind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("name", "said"),
     [
-        ({"PAGEWITNESS_PSEUDONYM_KEYS": "k1:feedface"}, "PAGEWITNESS_PSEUDONYM_KEYS"),
-        ({"PAGEWITNESS_EVIDENCE_KEY": "feedface"}, "PAGEWITNESS_EVIDENCE_KEY"),
-        ({"PAGEWITNESS_TOKEN": "feedface"}, "PAGEWITNESS_TOKEN needs at least 32 characters"),
-        ({"PAGEWITNESS_PORT": "feedface"}, "PAGEWITNESS_PORT"),
+        ("PAGEWITNESS_PSEUDONYM_KEYS", "PAGEWITNESS_PSEUDONYM_KEYS"),
+        ("PAGEWITNESS_EVIDENCE_KEY", "PAGEWITNESS_EVIDENCE_KEY"),
+        ("PAGEWITNESS_TOKEN", "PAGEWITNESS_TOKEN needs at least 32 characters"),
+        ("PAGEWITNESS_PORT", "PAGEWITNESS_PORT"),
+        ("PAGEWITNESS_DETECT_EVERY", "PAGEWITNESS_DETECT_EVERY"),
     ],
 )
 def test_a_wrong_setting_is_named_and_its_value_is_not_shown(
-    tmp_path: Path, settings: dict[str, str], said: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, said: str
 ) -> None:
-    done = serve(tmp_path / "data", **settings)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "feedface" not in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.setenv("PAGEWITNESS_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv(name, "feedface")
+    with pytest.raises(UsageError) as raised:
+        serve(load_settings())
+    assert said in str(raised.value)
+    assert "feedface" not in str(raised.value)
+    assert not (tmp_path / "data").exists()
 
 
-def test_a_token_of_ones_own_is_taken(tmp_path: Path) -> None:
-    token = "a-token-of-my-own-with-some-length-to-it"
-    with ServiceProcess(tmp_path / "data", settings=LAB_KEYS | {"PAGEWITNESS_TOKEN": token}) as running:
-        assert running.file.token == token
-        assert running.status().detection.failures == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_of_the_keyboard_ends_it_cleanly(tmp_path: Path) -> None:
     running = ServiceProcess(tmp_path / "data")
     running.start()
-    assert running.stop(number) == 0
+    assert running.stop(signal.SIGINT) == 0
     assert not (tmp_path / "data" / NAME).exists()
     assert "Traceback" not in running.tail(100)
 
 
-def test_what_is_under_way_when_it_is_told_to_stop_is_still_taken(tmp_path: Path) -> None:
+def test_told_to_stop_it_still_takes_what_is_under_way_and_ends_cleanly(tmp_path: Path) -> None:
     """A slow sender has sent half its request; the service ends after the whole of it was stored."""
-    with ServiceProcess(tmp_path / "data", detect_every=0.1) as running:
-        token, body = running.mint("toy"), export(*story("drain").facts)
-        address = running.file.url.removeprefix("http://").split(":")
-        with socket.create_connection((address[0], int(address[1]))) as sender:
-            head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-            head += f"Content-Type: application/x-protobuf\r\nContent-Length: {len(body)}\r\n\r\n"
-            sender.sendall(head.encode() + body[:100])
-            time.sleep(0.3)
-            stopping = threading.Thread(target=running.stop)
-            stopping.start()
-            time.sleep(0.3)
-            sender.sendall(body[100:])
-            assert sender.recv(100).startswith(b"HTTP/1.1 200")
-        stopping.join()
+    running = ServiceProcess(tmp_path / "data", detect_every=0.1)
+    running.start()
+    token, body = running.mint("toy"), export(*story("drain").facts)
+    address = running.file.url.removeprefix("http://").split(":")
+    codes: list[int] = []
+    with socket.create_connection((address[0], int(address[1]))) as sender:
+        head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        head += f"Content-Type: application/x-protobuf\r\nContent-Length: {len(body)}\r\n\r\n"
+        sender.sendall(head.encode() + body[:100])
+        time.sleep(0.3)
+        stopping = threading.Thread(target=lambda: codes.append(running.stop()))
+        stopping.start()
+        time.sleep(0.3)
+        sender.sendall(body[100:])
+        assert sender.recv(100).startswith(b"HTTP/1.1 200")
+    stopping.join()
+    assert codes == [0]
+    assert not (tmp_path / "data" / NAME).exists()
+    assert "Traceback" not in running.tail(100)
     with ServiceProcess(tmp_path / "data", detect_every=0.1) as again:
         assert again.status().facts == len(story("drain").facts)
 
@@ -194,8 +197,9 @@ def story(tag: str) -> ToyPair:
 
 def test_evidence_that_is_posted_is_judged_by_itself_and_answered_for_both_sides(tmp_path: Path) -> None:
     pair = story("live")
-    key = {"PAGEWITNESS_PSEUDONYM_KEYS": f"{OLD.id}:{OLD.secret.hex()}"}
-    with ServiceProcess(tmp_path / "data", detect_every=0.1, settings=key) as running:
+    settings = {"PAGEWITNESS_PSEUDONYM_KEYS": f"{OLD.id}:{OLD.secret.hex()}", "PAGEWITNESS_TOKEN": "my-own-token-" * 3}
+    with ServiceProcess(tmp_path / "data", detect_every=0.1, settings=settings) as running:
+        assert running.file.token == settings["PAGEWITNESS_TOKEN"]
         assert running.post(export(*pair.facts), running.mint("toy"), PROTOBUF).status_code == 200
         deadline = time.monotonic() + 30
         while (status := running.status()).unjudged or status.counts.clean < 3:
@@ -213,7 +217,7 @@ def test_evidence_that_is_posted_is_judged_by_itself_and_answered_for_both_sides
 
 def test_a_process_that_may_not_use_the_directory_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = serve(tmp_path / "file" / "data")
+    done = started(tmp_path / "file" / "data")
     assert done.returncode == 1
     assert "cannot use the data directory" in done.stderr
     assert "Traceback" not in done.stderr
