@@ -33,7 +33,7 @@ class ReceiverSettings(BaseSettings):
     )
     receive_max_spans: int = Field(default=50_000, ge=1, description="Most spans that one export request may have.")
     receive_max_requests: int = Field(
-        default=8,
+        default=24,
         ge=1,
         description="Requests that are read or wait for the store at a time; others are told to come again (429).",
     )

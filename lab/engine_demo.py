@@ -34,6 +34,7 @@ from lab.score import Score, score
 from lab.service import LAB_KEYS, ServiceProcess
 from lab.telling import markers_words, title
 from notify.errors import CommandError
+from notify.exit_codes import ExitCode
 from notify.render.screen import Screen
 
 VULNERABLE, FIXED = "0.5.19", "0.5.23"
@@ -128,14 +129,17 @@ def _play(
 
 
 def _seconds_until_listed(service: ServiceProcess, answered: float) -> float | None:
-    """From `answered`, when the client had its last token, until `notify affected` lists a response."""
+    """From `answered`, when the client had its last token, until `notify affected` has listed a response.
+
+    The command is run when the service knows of one: to run it over and over would take the CPU from what it waits for.
+    """
     while time.monotonic() - answered < _GIVE_UP_SECONDS:
-        done = service.notify("affected", "--tenant", FIRST_VICTIM)
-        if done.returncode == 3:
+        if service.status().counts.violation:
+            done = service.notify("affected", "--tenant", FIRST_VICTIM)
             seconds = round(time.monotonic() - answered, 2)
             title(f"$ notify affected --tenant {FIRST_VICTIM}, {seconds} s after the last token")
             print(done.stdout, end="", flush=True)
-            return seconds
+            return seconds if done.returncode == ExitCode.FOUND else None
         time.sleep(_POLL_SECONDS)
     return None
 
