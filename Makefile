@@ -42,6 +42,8 @@ test: lint types layers ## lint, types, layers, and every test that needs no eng
 test-slow: $(STAMP) ## the slow tests
 	@echo "== slow tests"
 	@$(PY) -m pytest -q -m slow --timeout 600 $(ARGS)
+	@echo "== verdicts against content, thoroughly"
+	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q tests/detectors/test_soundness.py --timeout 600 $(ARGS)
 
 test-engine: $(STAMP) ## the tests on the real engine, which it installs first; a skip is a failure
 	@echo "== engine: installing into .lab/, its own environment"

@@ -14,6 +14,9 @@ INTRODUCTION = """# Performance
 Made by `make bench`: figures of one run on one machine, not a promise. Compare ratios rather than numbers with those
 of another machine; "to first" is a row's first number over that of the table's first row."""
 
+RATIO = ("to ", "times ")
+"""How the name of a column begins that is a ratio already: its table needs no further one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -35,13 +38,15 @@ def page(sections: list[Section], machine: Mapping[str, str]) -> str:
 def _section(section: Section) -> str:
     columns = list(dict.fromkeys(name for row in section.rows.values() for name in _numbers(row)))
     base = next(iter(_numbers(next(iter(section.rows.values()))).values()))
-    header = ["", *columns, "to first", *(["to goal"] if section.goals else [])]
+    compared = any(column.startswith(RATIO) for column in columns)
+    header = ["", *columns, *([] if compared else ["to first"]), *(["to goal"] if section.goals else [])]
     body = []
     for name, row in section.rows.items():
         numbers = _numbers(row)
         first = next(iter(numbers.values()))
         cells = [name, *(_number(numbers[column]) if column in numbers else "" for column in columns)]
-        cells.append(f"{first / base:.2f} x" if base else "")
+        if not compared:
+            cells.append(f"{first / base:.2f} x" if base else "")
         if section.goals:
             goal = section.goals.get(name)
             cells.append(f"{first / goal:.2f} x of {_number(goal)}" if goal else "")

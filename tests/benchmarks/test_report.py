@@ -41,6 +41,10 @@ def test_a_row_without_a_column_leaves_it_empty() -> None:
     ]
 
 
+def test_a_table_with_ratios_of_its_own_gets_no_further_one() -> None:
+    assert rows_of({"a": {"us": 3.0, "to floor": 1.5}}) == [["", "us", "to floor"], ["a", "3", "1.5"]]
+
+
 def test_a_goal_stands_beside_what_was_reached() -> None:
     header, first, second = rows_of({"plain": 1.5, "other": 3.0}, goals={"plain": 2.0})
     assert header[-1] == "to goal"

@@ -14,7 +14,7 @@ from tests.support.otlp import Fact, export
 from tests.support.stores import fresh_store
 
 settings.register_profile("quick", max_examples=8)
-settings.register_profile("thorough", max_examples=150)
+settings.register_profile("thorough", max_examples=80)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 

@@ -96,7 +96,8 @@ def facts_by_response(capture: Capture, answers: Answers) -> dict[str, list[tupl
     return facts
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.slow
+@pytest.mark.timeout(500)
 @pytest.mark.parametrize("path", [LEAK, FIXED], ids=lambda path: path.name)
 def test_without_any_one_fact_of_its_legs_clean_is_unknown_and_a_violation_stays_one(path: object) -> None:
     """In each round every response has lost one fact, another one each time, until every fact was lost once."""
