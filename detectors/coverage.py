@@ -42,7 +42,9 @@ def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | No
     if prefill is None:
         return None
     if prefill.sends_known:
-        return contiguous_tokens(prefill.chunks, page_size, prefix)
+        sent = contiguous_tokens(prefill.chunks, page_size, prefix)
+        # what was sent beyond what prefill's own forwards computed was never written either
+        return sent if prefill.written_end is None else min(sent, max(prefix, prefill.written_end))
     bounds = []
     if prefill.sender_pages is not None:
         bounds.append(prefix + prefill.sender_pages * page_size)

@@ -113,12 +113,24 @@ class Judgements:
             tenant=tenant,
             tenant_key=tenant_key,
             model=self._model(main),
-            verdict=combine(verdicts),
+            verdict=self._every_rank(joins, combine(verdicts)),
             scope=response_scope([scope for _, scope in scoped]),
             ranges=scoped,
             rules=tuple(sorted({label(finding) for finding in contaminations})),
             exposure_rules=tuple(sorted({label(finding) for finding in findings if finding.effect != "contamination"})),
         )
+
+    def _every_rank(self, joins: Sequence[Join], verdict: Verdict) -> Verdict:
+        """`clean` is unknown after all where a rank of either node recorded nothing of this leg."""
+        if verdict.verdict != "clean":
+            return verdict
+        silent = []
+        for role, legs in (("decode", [join.decode for join in joins]), ("prefill", [join.prefill for join in joins])):
+            emitters = {(leg.emitter, leg.boot) for leg in legs if leg is not None}
+            ranks = [config.ranks for each in emitters if (config := self._judge.boots.get(*each).config) is not None]
+            if len(emitters) < max(ranks, default=1):
+                silent.append(f"{role}_rank_not_seen")
+        return Verdict("unknown", tuple(silent)) if silent else verdict
 
     def _model(self, join: Join) -> str:
         config = self._judge.boots.get(join.decode.emitter, join.decode.boot).config

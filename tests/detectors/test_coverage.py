@@ -39,6 +39,11 @@ def test_a_complete_prefill_leg_is_taken_at_its_word() -> None:
     assert covered_tokens(DECODE, prefill, 16) == 1  # type: ignore[arg-type]
 
 
+def test_what_was_sent_beyond_what_prefill_computed_is_not_covered() -> None:
+    prefill = complete(chunks=(chunk(0, 100, 7),), sender_pages=7, written_end=64)
+    assert covered_tokens(DECODE, prefill, 16) == 64  # type: ignore[arg-type]
+
+
 def test_a_prefill_leg_that_lost_its_end_is_exact_up_to_its_release() -> None:
     prefill = leg(
         "p", ordinals=(1, 2, 3, 4), release_ordinal=4, chunks=(chunk(0, 32, 2),), sender_pages=7, written_end=100
