@@ -100,6 +100,10 @@ class Boots:
         oldest = min(living) if living else max((boot.last_word for boot in boots), default=EPOCH)
         return oldest - clock_error if oldest > EPOCH else EPOCH
 
+    def silent(self, now: datetime, limit: timedelta) -> set[tuple[str, str]]:
+        """(emitter, boot) of every open boot of which nothing has been heard for longer than the limit."""
+        return {identity for identity, boot in self._by_identity.items() if boot.silent(now, limit)}
+
     def ranks_of(self, node: str) -> set[int]:
         """Ranks of a node that have reported a configuration."""
         return {boot.config.rank for boot in self._by_identity.values() if boot.config and boot.config.node == node}

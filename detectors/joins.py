@@ -12,13 +12,16 @@ from dataclasses import dataclass
 
 from detectors.legs import Leg
 
+DECODE_NOT_SEEN = "decode_leg_not_seen"
+"""Why a join has a prefill leg in the place of its decode leg: nothing else is known of the response."""
+
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """A decode leg and its prefill leg, or why it has none.
 
     `basis` is ``destination`` (the full key), ``room`` (a room used once on each side) or ``""``; `why_not` is then
-    one of ``peer_not_seen``, ``ambiguous_join``, ``join_mismatch``.
+    one of ``peer_not_seen``, ``ambiguous_join``, ``join_mismatch``, DECODE_NOT_SEEN.
     """
 
     decode: Leg

@@ -9,7 +9,7 @@ from detectors.coverage import covered_tokens
 from detectors.donors import Donors, ForeignRange, SlotOwner
 from detectors.findings import Finding, label
 from detectors.history import PoolHistory
-from detectors.joins import Join
+from detectors.joins import DECODE_NOT_SEEN, Join
 from detectors.legs import Leg, expand_runs
 from detectors.queries import Queries, Row
 from detectors.requests import Requests
@@ -166,6 +166,8 @@ class Judgements:
         """
         page_size = self.page_size(join)
         if not page_size:
+            return []
+        if join.why_not == DECODE_NOT_SEEN:
             return []
         reasons = set()
         cached = [(join.decode, join.decode.prefix_tokens or 0)]

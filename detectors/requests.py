@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from detectors.boots import Boots
-from detectors.joins import Join, join_legs
+from detectors.joins import DECODE_NOT_SEEN, Join, join_legs
 from detectors.legs import Leg, legs_by_uid, uids_of_rooms
 from detectors.queries import Queries
 
@@ -55,9 +55,19 @@ class Requests:
             for leg in self._legs.get(uid, ()):
                 for room in leg.rooms:
                     related |= self._by_room.get(room, set())
-        return sorted(
-            uid for uid in related if any(role_of(leg, self._boots) != "prefill" for leg in self._legs.get(uid, ()))
-        )
+        return sorted(uid for uid in related if any(self._stands_for_response(leg) for leg in self._legs.get(uid, ())))
+
+    def prefill_uids(self, uids: Iterable[str]) -> set[str]:
+        """Uids, among the legs that share a room with these, of prefill legs that do *not* stand for a response."""
+        legs = [other for uid in uids for leg in self._legs.get(uid, ()) for other in self._neighbours(leg)]
+        return {leg.uid for leg in legs if not self._stands_for_response(leg)}
+
+    def _stands_for_response(self, leg: Leg) -> bool:
+        """A decode leg does; a prefill leg only while no decode leg of its room was seen."""
+        return role_of(leg, self._boots) != "prefill" or self._is_orphan(leg)
+
+    def _is_orphan(self, leg: Leg) -> bool:
+        return all(role_of(other, self._boots) == "prefill" for other in self._neighbours(leg))
 
     def joins(self, uid: str) -> list[Join]:
         """The joins of a response's leg, one for each rank that recorded it."""
@@ -65,9 +75,9 @@ class Requests:
         return [join for leg in self._legs[uid] if (join := self.join_of(leg)) is not None]
 
     def join_of(self, leg: Leg) -> Join | None:
-        """The join of one decode leg; None for a leg of a prefill node."""
+        """The join of one decode leg; None for a leg of a prefill node, unless it has to stand for its response."""
         if role_of(leg, self._boots) == "prefill":
-            return None
+            return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
         key = (leg.uid, leg.emitter)
         if key not in self._joins:
             self.load([leg.uid])
@@ -84,7 +94,7 @@ class Requests:
             return leg.uid
         self.load([leg.uid])
         for other in self._neighbours(leg):
-            join = self.join_of(other)
+            join = self.join_of(other) if other.uid != leg.uid else None
             if join is not None and join.prefill is not None and join.prefill.uid == leg.uid:
                 return join.decode.uid
         return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
@@ -41,6 +41,9 @@ RESPONSE_COLUMNS = (
     "rules",
     "exposure_rules",
 )
+RETIRED = "retired"
+"""Verdict of a row that the view `responses` leaves out: its leg turned out to belong to another row."""
+
 RANGE_COLUMNS = (
     "response_uid",
     "version",
@@ -99,6 +102,15 @@ class Results:
         if rows:
             self._store.insert("response_versions", RESPONSE_COLUMNS, rows)
         return len(rows)
+
+    def retire(self, prefill_uids: Collection[str]) -> None:
+        """Take back what stood under these prefill legs before their decode legs were seen."""
+        stood = self._select("responses", "response_uid", sorted(prefill_uids))
+        rows = [
+            [(row | {"version": self._version, "verdict": RETIRED})[name] for name in RESPONSE_COLUMNS] for row in stood
+        ]
+        if rows:
+            self._store.insert("response_versions", RESPONSE_COLUMNS, rows)
 
     def _response_row(self, judgement: Judgement) -> dict[str, Any]:
         leg = judgement.leg

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from detectors.boots import load_boots
 from detectors.catalogue import Rule, load_rules, rule_set
 from detectors.findings import Finding, run_rules
+from detectors.joins import DECODE_NOT_SEEN
 from detectors.judgement import Judgements
 from detectors.queries import Queries
 from detectors.requests import Requests
@@ -25,6 +26,12 @@ from detectors.verdicts import Judge
 
 BATCH = 10_000
 """Legs that one round of rules looks at, with all that share a room with them: memory, not speed, asks for a limit."""
+
+
+_LEFT_BY_SILENCE = (
+    "SELECT response_uid FROM responses WHERE verdict = 'unknown'"
+    " AND hasAny(reasons, ['decode_emitter_silent', 'prefill_emitter_silent'])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,7 @@ class Runner:
         self._settings = settings or DetectionSettings()
         self._rules = tuple(rules) if rules is not None else load_rules()
         self._now = now or (lambda: datetime.now(UTC))
+        self._silent: set[tuple[str, str]] | None = None  # boots that were silent at the last pass; None: not known
 
     def run_once(self) -> Report:
         """Judge what changed since the last pass. Safe to repeat: the same evidence gives the same answers."""
@@ -63,7 +71,10 @@ class Runner:
         boots = load_boots(self._store)
         watermark = boots.watermark(now, self._settings.silence, self._settings.clock_error)
         judge = Judge(boots, self._rules, self._settings, now, watermark)
-        to_judge, cursor = self._to_judge(since)
+        silent = boots.silent(now, self._settings.silence)
+        heard_again = self._silent is None or bool(self._silent - silent)
+        to_judge, cursor = self._to_judge(since, heard_again)
+        self._silent = silent
         verdicts: dict[str, str] = {}  # of the responses of this pass
         changed = 0
         for uids in self._batches(to_judge):
@@ -97,6 +108,7 @@ class Runner:
             rollup_row(join, judgements.covered(join), judge.boots, judge.watermark)
             for found in joins.values()
             for join in found
+            if join.why_not != DECODE_NOT_SEEN  # no rule can say anything of it
         ]
         fill(self._store, rows)
         findings = run_rules(self._store, self._rules, self._settings)
@@ -107,10 +119,14 @@ class Runner:
         for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'violation'"):
             tainted.setdefault(row["response_uid"], True)
         judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
+        results.retire(requests.prefill_uids(joins))
         return {one.leg.uid: one.verdict.verdict for one in judged}, results.write(judged, findings)
 
-    def _to_judge(self, since: int) -> tuple[list[str], int]:
-        """Uids of legs whose response may have changed, and the new cursor (unix ns)."""
+    def _to_judge(self, since: int, heard_again: bool) -> tuple[list[str], int]:
+        """Uids of legs whose response may have changed, and the new cursor (unix ns).
+
+        `heard_again`: an emitter that was silent spoke, so what its silence left unknown is open again.
+        """
         fresh = self._store.rows(
             "SELECT uid, min(time) AS first, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
             " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND leg_ordinal IS NOT NULL GROUP BY uid",
@@ -130,6 +146,8 @@ class Runner:
                 {"oldest": oldest},
             )
             uids |= {row["response_uid"] for row in reopened}
+        if heard_again:
+            uids |= {row["response_uid"] for row in self._store.rows(_LEFT_BY_SILENCE)}
         return sorted(uids), cursor
 
     @staticmethod

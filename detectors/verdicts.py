@@ -13,7 +13,7 @@ from datetime import datetime
 
 from detectors.boots import Boot, Boots
 from detectors.catalogue import Rule
-from detectors.joins import Join
+from detectors.joins import DECODE_NOT_SEEN, Join
 from detectors.legs import Leg
 from detectors.settings import DetectionSettings
 
@@ -39,6 +39,7 @@ REASONS: dict[str, str] = {
     "decode_leg_retracted": "the decode leg was retracted; its resumption is not followed by this rule set",
     "prefill_leg_retracted": "the prefill leg was retracted; its resumption is not followed by this rule set",
     "peer_not_seen": "no prefill leg of this request was seen",
+    DECODE_NOT_SEEN: "a prefill leg of this request was seen, and no decode leg",
     "ambiguous_join": "several legs could belong together (a room was used more than once)",
     "join_mismatch": "the legs of this room name different destinations",
     "tenant_mismatch": "the two legs were filed under different tenants",
@@ -84,6 +85,9 @@ class Judge:
         """(lost for good, may still come)"""
         missing: list[str] = []
         waiting: list[str] = []
+        if join.why_not == DECODE_NOT_SEEN:
+            seen_by = join.decode.ended or join.decode.last_time
+            return ([], [DECODE_NOT_SEEN]) if self.watermark <= seen_by else ([DECODE_NOT_SEEN], [])
         self._leg_gaps("decode", join.decode, missing, waiting)
         if join.prefill is None:
             seen_by = join.decode.ended or join.decode.last_time

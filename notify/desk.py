@@ -11,7 +11,7 @@ from engine_hooks.identity import Key
 from notify.answers import DonorAnswer, RecipientAnswer, ResponseAnswer, Scope
 from notify.donors import affected_as_donor
 from notify.errors import UnknownError, UsageError
-from notify.gaps import BOOTS, gap_sentences, silences
+from notify.gaps import BOOTS, HOLES, LOSSY, gap_sentences, loss_sentences, losses, silences
 from notify.ids import WantedId
 from notify.question import Question, Span
 from notify.recipients import affected_as_recipient
@@ -71,7 +71,11 @@ class TenantDesk:
 
     def _gaps(self, question: Question) -> list[str]:
         boots = self._store.rows(question.scope, BOOTS)
-        return gap_sentences(silences(boots, datetime.now(UTC), self._silence), question.window)
+        silent = silences(boots, datetime.now(UTC), self._silence)
+        lossy = self._store.rows(question.scope, LOSSY)
+        names = [row["boot"] for row in lossy]
+        holes = self._store.rows(question.scope, HOLES, boots=names) if names else []
+        return gap_sentences(silent, question.window) + loss_sentences(losses(lossy, holes), question.window)
 
     def _scope_of(self, tenant: str) -> tuple[TenantScope, tuple[str, ...]]:
         """The tenant's scope and the ids of the keys under which there is evidence of it."""

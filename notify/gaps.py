@@ -1,4 +1,7 @@
-"""Emitters that went silent: what they served since is in no count, so an answer must say that they are there."""
+"""Evidence that is missing as a whole: emitters that went silent, and facts that were lost or dropped.
+
+What was served then may be in no count at all, not even as `unknown`, so an answer must say that there is such a time.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,40 @@ FROM (
 GROUP BY emitter, boot HAVING max(closed) = 0
 """
 """SQL: boots of which nobody said that they ended, when they were last heard of, and up to when vouched for (ns)."""
+
+
+LOSSY = """
+SELECT emitter, boot, max(newest_seq) AS newest_seq, max(high_water) AS high_water, max(drops) AS drops,
+    min(first_time) AS first_time, max(attested) AS attested
+FROM (
+    SELECT emitter, boot, fact_count, newest_seq, 0 AS high_water, 0 AS drops, first_time, 0 AS attested
+    FROM boot_activity
+    UNION ALL
+    SELECT subject_emitter, subject_boot, 0, 0, high_water, drops, toDateTime64('2200-01-01', 9, 'UTC'), attested
+    FROM boot_words
+)
+GROUP BY emitter, boot HAVING sum(fact_count) < greatest(newest_seq, high_water) OR drops > 0
+"""
+"""SQL: boots of which fewer facts are here than were recorded, or which dropped some."""
+
+HOLES = """
+SELECT emitter, boot, earlier, time AS later FROM (
+    SELECT emitter, boot, seq, time,
+        lagInFrame(seq, 1, 0) OVER one AS before, lagInFrame(time, 1, time) OVER one AS earlier
+    FROM (SELECT DISTINCT emitter, boot, seq, time FROM fact_times WHERE boot IN {boots:Array(String)})
+    WINDOW one AS (PARTITION BY emitter, boot ORDER BY seq ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+) WHERE seq > before + 1
+"""
+"""SQL: the times between which facts of these boots are missing, from the fact before to the fact after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Facts of one emitter are missing that were recorded between two times."""
+
+    emitter: str
+    earlier: datetime
+    later: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +89,31 @@ def gap_sentences(found: Iterable[Silence], window: Span) -> list[str]:
         return []
     emitters = plural(len(concerned), "emitter")
     return [f"{emitters} fell silent, the first at {iso(concerned[0].since)}: what they served since is not known"]
+
+
+def losses(lossy: Iterable[Row], holes: Iterable[Row]) -> list[Loss]:
+    """Where facts are missing, from rows of LOSSY and, for the same boots, of HOLES.
+
+    A boot that dropped facts, or whose last ones are missing, has no fact after the hole: it ends with what its agent
+    vouched for.
+    """
+    found = [Loss(row["emitter"], utc(row["earlier"]), utc(row["later"])) for row in holes]
+    for row in lossy:
+        vouched = EPOCH + timedelta(microseconds=row["attested"] // 1000)
+        if row["drops"] or row["high_water"] > row["newest_seq"]:
+            found.append(Loss(row["emitter"], min(utc(row["first_time"]), vouched), vouched))
+    return sorted(found, key=lambda one: (one.earlier, one.emitter))
+
+
+def loss_sentences(found: Iterable[Loss], window: Span) -> list[str]:
+    """Why an answer about this window is not complete, without a name of a node; empty if nothing is missing in it."""
+    concerned = [
+        one
+        for one in found
+        if (window.end is None or one.earlier < window.end) and (window.start is None or one.later >= window.start)
+    ]
+    if not concerned:
+        return []
+    emitters = plural(len({one.emitter for one in concerned}), "emitter")
+    first, last = iso(concerned[0].earlier), iso(max(one.later for one in concerned))
+    return [f"facts of {emitters} were lost between {first} and {last}: what was served then may be missing"]

@@ -117,3 +117,41 @@ def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None
 def test_a_pass_over_nothing_says_so(alone: Store) -> None:
     report = Runner(alone.handle(), DetectionSettings()).run_once()
     assert (report.judged, report.changed) == (0, 0)
+
+
+def test_an_agent_that_is_heard_again_reopens_what_its_silence_had_made_unknown(alone: Store) -> None:
+    store = alone.handle()
+    case = load_case(WHOLE)
+    words = [fact for fact in case.facts if fact.span == "pagewitness.emitter"]
+    alone.insert_otlp(export(*(fact for fact in case.facts if fact not in words)))
+    moment = [datetime.now(UTC) + timedelta(minutes=5)]
+    runner = Runner(store, DetectionSettings(), now=lambda: moment[0])
+    runner.run_once()
+    assert response(store, case)["verdict"] == "unknown"
+    moment[0] = datetime.now(UTC)
+    alone.insert_otlp(export(*words))
+    runner.run_once()
+    assert response(store, case)["verdict"] == "clean"
+
+
+def test_a_decode_leg_of_which_every_fact_was_lost_leaves_an_unknown_response(alone: Store) -> None:
+    store = alone.handle()
+    case = load_case(WHOLE)
+    alone.insert_otlp(export(*(fact for fact in case.facts if fact.uid != case.uids["d1"])))
+    run(store)
+    (row,) = store.rows("SELECT verdict, reasons, tenant FROM responses")
+    assert (row["verdict"], row["reasons"]) == ("unknown", ["decode_leg_not_seen"])
+    assert row["tenant"] in {fact.attributes.get("tenant.id") for fact in case.facts}
+
+
+def test_a_decode_leg_that_comes_late_takes_the_place_of_its_prefill_leg(alone: Store) -> None:
+    store = alone.handle()
+    case = load_case(WHOLE)
+    late = [fact for fact in case.facts if fact.uid == case.uids["d1"]]
+    alone.insert_otlp(export(*(fact for fact in case.facts if fact not in late)))
+    run(store)
+    alone.insert_otlp(export(*late))
+    run(store)
+    assert store.rows("SELECT response_uid, verdict FROM responses") == [
+        {"response_uid": case.uids["d1"], "verdict": "clean"}
+    ]

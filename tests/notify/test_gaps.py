@@ -11,7 +11,7 @@ from detectors.queries import Queries
 from notify.answers import DEFAULT_SCOPES, Detection
 from notify.desk import TenantDesk
 from notify.exit_codes import ExitCode
-from notify.gaps import Silence, gap_sentences
+from notify.gaps import Loss, Silence, gap_sentences, loss_sentences
 from notify.operator_store import OperatorStore
 from notify.question import Span
 from notify.status import service_status
@@ -22,7 +22,7 @@ Post = Callable[..., None]
 AT_ONCE, LATER = timedelta(0), timedelta(hours=1)
 
 
-def heartbeat(close: str = "open", agent: str = "host1/agent") -> Fact:
+def heartbeat(close: str = "open", agent: str = "host1/agent", high_water: int = 0, drops: int = 0) -> Fact:
     return fact(
         "pagewitness.emitter",
         emitter=agent,
@@ -31,6 +31,8 @@ def heartbeat(close: str = "open", agent: str = "host1/agent") -> Fact:
         subject_boot="b0" * 16,
         close=close,
         attested=TIME_NS,
+        seq_high_water=high_water,
+        drops=drops,
     )
 
 
@@ -91,3 +93,51 @@ def test_the_operator_is_told_which_it_is(handle: Queries, post: Post) -> None:
     assert [(one.emitter, one.since) for one in status.silent] == [
         ("host1/decode-31001-tp0", "2026-09-21T14:13:20.000Z")
     ]
+
+
+def recorded(*seqs: int) -> list[Fact]:
+    return [fact("pagewitness.response", seq=seq, ordinal=seq) for seq in seqs]
+
+
+def incomplete(handle: Queries, window: Span) -> list[str]:
+    return desk_of(handle, LATER).recipient("acme", window, DEFAULT_SCOPES).evidence.incomplete_because
+
+
+def test_a_fact_that_was_recorded_and_is_not_here_makes_the_answer_incomplete(
+    book: VerdictBook, handle: Queries, post: Post
+) -> None:
+    book.response("acme")
+    book.state()
+    post(*recorded(1, 2, 4), heartbeat("clean", high_water=4))
+    (said,) = incomplete(handle, Span())
+    assert said.startswith("facts of 1 emitter were lost between 2026-09-21T14:13:20.002Z and 2026-09-21T14:13:20.004Z")
+
+
+def test_the_last_facts_of_a_boot_that_never_came_are_missed_too(
+    book: VerdictBook, handle: Queries, post: Post
+) -> None:
+    book.response("acme")
+    book.state()
+    post(*recorded(1, 2), heartbeat("crashed", high_water=5))
+    assert len(incomplete(handle, Span())) == 1
+
+
+def test_dropped_facts_make_the_answer_incomplete(book: VerdictBook, handle: Queries, post: Post) -> None:
+    book.response("acme")
+    book.state()
+    post(*recorded(1, 2), heartbeat("clean", high_water=2, drops=1))
+    assert len(incomplete(handle, Span())) == 1
+
+
+def test_with_every_fact_here_nothing_is_said(book: VerdictBook, handle: Queries, post: Post) -> None:
+    book.response("acme")
+    book.state()
+    post(*recorded(3, 1, 2), heartbeat("clean", high_water=3))
+    assert incomplete(handle, Span()) == []
+
+
+def test_a_loss_outside_the_window_does_not_touch_it() -> None:
+    loss = [Loss("host1/decode", START, START + timedelta(minutes=1))]
+    assert loss_sentences(loss, Span(START + timedelta(hours=1), None)) == []
+    assert loss_sentences(loss, Span(None, START - timedelta(hours=1))) == []
+    assert len(loss_sentences(loss, Span(START, START + timedelta(hours=1)))) == 1

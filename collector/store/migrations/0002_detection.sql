@@ -125,13 +125,21 @@ CREATE TABLE IF NOT EXISTS boot_activity
     emitter LowCardinality(String),
     boot String,
     heard SimpleAggregateFunction(max, DateTime64(9, 'UTC')),
-    first_time SimpleAggregateFunction(min, DateTime64(9, 'UTC'))
+    first_time SimpleAggregateFunction(min, DateTime64(9, 'UTC')),
+    fact_count SimpleAggregateFunction(sum, UInt64),
+    newest_seq SimpleAggregateFunction(max, Int64)
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (emitter, boot);
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS boot_activity_feed TO boot_activity AS
-SELECT emitter, boot, max(received_at) AS heard, min(time) AS first_time
+SELECT
+    emitter,
+    boot,
+    max(received_at) AS heard,
+    min(time) AS first_time,
+    count() AS fact_count,
+    max(seq) AS newest_seq
 FROM evidence
 WHERE span != 'pagewitness.emitter'
 GROUP BY emitter, boot;
@@ -145,6 +153,7 @@ CREATE TABLE IF NOT EXISTS boot_words
     attested SimpleAggregateFunction(max, Int64),
     closed SimpleAggregateFunction(max, UInt8),
     drops SimpleAggregateFunction(max, Int64),
+    high_water SimpleAggregateFunction(max, Int64),
     heard SimpleAggregateFunction(max, DateTime64(9, 'UTC'))
 )
 ENGINE = AggregatingMergeTree
@@ -157,11 +166,16 @@ SELECT
     max(assumeNotNull(e.attested)) AS attested,
     toUInt8(max(close != 'open')) AS closed,
     max(assumeNotNull(e.drops)) AS drops,
+    max(assumeNotNull(seq_high_water)) AS high_water,
     max(received_at) AS heard
 FROM evidence AS e
 WHERE span = 'pagewitness.emitter'
     AND extract(emitter, '^(.*)/[^/]*$') = extract(subject_emitter, '^(.*)/[^/]*$')
 GROUP BY subject_emitter, subject_boot;
+
+-- When the facts of each boot were recorded, and nothing else of them: where a seq is missing, this says when that was.
+CREATE VIEW IF NOT EXISTS fact_times AS
+SELECT emitter, boot, seq, time FROM evidence WHERE span != 'pagewitness.emitter';
 
 -- The newest configuration of each boot.
 CREATE VIEW IF NOT EXISTS nodes AS
@@ -185,7 +199,8 @@ WHERE span = 'pagewitness.node.config'
 GROUP BY emitter, boot;
 
 CREATE VIEW IF NOT EXISTS responses AS
-SELECT * FROM response_versions ORDER BY version DESC LIMIT 1 BY response_uid;
+SELECT * FROM (SELECT * FROM response_versions ORDER BY version DESC LIMIT 1 BY response_uid)
+WHERE verdict != 'retired';
 
 CREATE VIEW IF NOT EXISTS findings AS
 SELECT * EXCEPT (retracted) FROM (SELECT * FROM finding_versions ORDER BY version DESC LIMIT 1 BY finding_id)
