@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Annotated, Literal
 
 import typer
@@ -49,7 +50,7 @@ def rules(
         )
         return
     for rule in loaded:
-        typer.echo(f"{rule.name} ({rule.maturity}): {rule.title}")
+        typer.echo(_wrapped(f"{rule.name} ({rule.maturity}): {rule.title}"))
         for one in rule.variants:
             typer.echo(f"  {one.name or rule.name:<12} {one.effect}, {one.severity}")
 
@@ -68,11 +69,16 @@ def show(name: Annotated[str, typer.Argument(help="The rule, e.g. transfer_short
         typer.echo(f"there is no rule {name!r}; the rules are: {known}", err=True)
         raise typer.Exit(2)
     (rule,) = found
-    typer.echo(f"{rule.name}: {rule.title}\n\n{rule.condition}\n")
+    typer.echo(f"{_wrapped(f'{rule.name}: {rule.title}')}\n\n{_wrapped(rule.condition)}\n")
     for one in rule.variants:
-        typer.echo(f"{one.name or rule.name}: {one.effect}, {one.severity}. {one.means}")
+        typer.echo(_wrapped(f"{one.name or rule.name}: {one.effect}, {one.severity}. {one.means}"))
     typer.echo("\nDoes not fire on:")
     for trap in rule.traps:
-        typer.echo(f"- {trap}")
+        typer.echo(_wrapped(f"- {trap}", indent="  "))
     for reference in rule.references:
         typer.echo(f"See {reference}")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """A paragraph for 80 columns."""
+    return textwrap.fill(text, width=80, subsequent_indent=indent)

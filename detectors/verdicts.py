@@ -75,8 +75,8 @@ class Judge:
         """The verdict of one decode leg on one rank."""
         missing, waiting = self._gaps(join)
         reasons = tuple(sorted({*missing, *waiting, *prefix_reasons}))
-        if contaminated:
-            return Verdict("violation", reasons)
+        if contaminated:  # it stands on what is here; what may still come cannot change it, and is no gap
+            return Verdict("violation", tuple(sorted({*missing, *prefix_reasons})))
         if missing or prefix_reasons:
             return Verdict("unknown", reasons)
         return Verdict("pending" if waiting else "clean", reasons)

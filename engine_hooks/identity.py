@@ -80,7 +80,9 @@ def parse_keys(text: str) -> tuple[Key, ...]:
         except KeyFormatError:
             raise
         except ValueError:
-            raise KeyFormatError(f"key {position} ({key_id[:8]!r}): the secret is not hexadecimal") from None
+            raise KeyFormatError(
+                f"key {position} ({key_id[:8]!r}): the secret is not hexadecimal; make one with: openssl rand -hex 32"
+            ) from None
         if any(known.id == key.id for known in keys):
             raise KeyFormatError(f"key id {key.id!r} occurs twice; each key needs its own id")
         keys.append(key)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 from lab.captures.capture import Capture
 from lab.engine.tenants import BY_NAME
 from lab.score import Score
+from lab.service import LAB_KEYS
 from notify.answers import OperatorResponseAnswer
 from notify.render.operator_table import tenant_words
 from notify.render.screen import Screen
@@ -92,21 +96,34 @@ def tell_next(kept: Path | None, other_capture: bool) -> None:
     if kept is not None:
         _suggest(
             screen,
-            "Go on asking about this run (with the keys of lab/engine/keys.py)",
-            f"pagewitness serve --data-dir {kept}",
+            "Go on asking about this run, with the lab's public keys",
+            *(f"export {name}={value}" for name, value in LAB_KEYS.items()),
+            f"{_command('pagewitness')} serve --data-dir {kept}",
+            f"{_command('notify')} affected --data-dir {kept} --tenant kestrel",
         )
+    else:
+        _suggest(screen, "The same, and its evidence kept, to go on asking", "make demo ARGS='--keep FOLDER'")
     if not other_capture:
         _suggest(
             screen, "The same on a fixed engine", "make demo ARGS='--capture lab/captures/sglang-0.5.23-oversized'"
         )
     _suggest(screen, "Live, on the engine itself, vulnerable and fixed (Linux, root)", "make engine-demo")
-    _suggest(screen, "The service, for evidence of your own", "pagewitness serve")
-    _suggest(screen, "The question that it is for", "notify affected --tenant NAME")
+    _suggest(screen, "The service, for evidence of your own", f"{_command('pagewitness')} serve")
+    _suggest(screen, "The question that it is for", f"{_command('notify')} affected --tenant NAME")
 
 
-def _suggest(screen: Screen, what: str, command: str) -> None:
+def _command(name: str) -> str:
+    """A command of ours as it can be typed here: by its path where its folder is not on PATH."""
+    if shutil.which(name):
+        return name
+    beside = Path(sys.executable).with_name(name)
+    return os.path.relpath(beside) if beside.exists() else name
+
+
+def _suggest(screen: Screen, what: str, *commands: str) -> None:
     screen.line(f"{what}:")
-    screen.line(command, "bold", indent=4)
+    for command in commands:
+        screen.line(command, "bold", indent=4)
 
 
 def _status(status: int) -> str:

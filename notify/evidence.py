@@ -46,8 +46,12 @@ def assess(store: TenantStore, question: Question, counts: Counts, reasons: Sequ
         because.append("no agent has attested that its evidence is complete up to any time")
     elif window.end and window.end > watermark:
         because.append(f"the window ends after the watermark: evidence up to {iso(watermark)} is in")
+    elif window.start and window.start > watermark:
+        because.append(f"the window begins after the watermark: evidence up to {iso(watermark)} is in")
     if window.start and (starts is None or window.start < starts):
         because.append("the window begins before the start of evidence" + (f", {iso(starts)}" if starts else ""))
+    elif window.end and starts and window.end < starts:
+        because.append(f"the window ends before the start of evidence, {iso(starts)}")
     return Evidence(
         starts=iso(starts) if starts else None,
         watermark=iso(watermark) if watermark else None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from notify.answers import OperatorRow, PairsAnswer, ResponsesAnswer, TenantsAnswer
+from notify.answers import Counts, OperatorRow, PairsAnswer, ResponsesAnswer, TenantsAnswer
 from notify.exit_codes import ExitCode
 from notify.options import (
     DataDir,
@@ -47,7 +47,7 @@ def pairs(
     with connect(url, token, data_dir) as client:
         answer: PairsAnswer = parsed(PairsAnswer, client.get("operator/pairs", **asked))
     quietly(lambda: write(as_json(answer)) if output is Output.JSON else show_pairs(answer, Screen()))
-    raise typer.Exit(_code(found=bool(answer.pairs), unsure=answer.counts.unknown + answer.counts.pending > 0))
+    raise typer.Exit(_code(found=bool(answer.pairs), unsure=_unsure(answer.counts), judged=_judged(answer.counts)))
 
 
 @operator_app.command()
@@ -63,8 +63,9 @@ def tenants(
     with connect(url, token, data_dir) as client:
         answer: TenantsAnswer = parsed(TenantsAnswer, client.get("tenants", **window_params(start, end)))
     quietly(lambda: write(as_json(answer)) if output is Output.JSON else show_tenants(answer, Screen()))
-    unsure = any(row.counts.unknown + row.counts.pending for row in answer.tenants)
-    raise typer.Exit(_code(found=any(row.affected for row in answer.tenants), unsure=unsure))
+    unsure = any(_unsure(row.counts) for row in answer.tenants)
+    judged = any(_judged(row.counts) for row in answer.tenants)
+    raise typer.Exit(_code(found=any(row.affected for row in answer.tenants), unsure=unsure, judged=judged))
 
 
 @operator_app.command()
@@ -90,7 +91,8 @@ def responses(
     with connect(url, token, data_dir) as client:
         answer: ResponsesAnswer = parsed(ResponsesAnswer, client.get("operator/responses", **asked))
     quietly(lambda: _show_responses(answer, output))
-    raise typer.Exit(_code(found=answer.counts.violation > 0, unsure=answer.counts.unknown + answer.counts.pending > 0))
+    found = answer.counts.violation > 0
+    raise typer.Exit(_code(found=found, unsure=_unsure(answer.counts), judged=_judged(answer.counts)))
 
 
 def _show_responses(answer: ResponsesAnswer, output: RowsOutput) -> None:
@@ -104,7 +106,16 @@ def _show_responses(answer: ResponsesAnswer, output: RowsOutput) -> None:
         show_responses(answer, Screen())
 
 
-def _code(*, found: bool, unsure: bool) -> ExitCode:
+def _unsure(counts: Counts) -> bool:
+    return counts.unknown + counts.pending > 0
+
+
+def _judged(counts: Counts) -> bool:
+    return counts.violation + counts.clean + counts.unknown + counts.pending > 0
+
+
+def _code(*, found: bool, unsure: bool, judged: bool) -> ExitCode:
+    """`judged`: whether any response was; nothing found among none is no all-clear."""
     if found:
         return ExitCode.FOUND
-    return ExitCode.INCOMPLETE if unsure else ExitCode.OK
+    return ExitCode.INCOMPLETE if unsure or not judged else ExitCode.OK

@@ -81,7 +81,7 @@ def test_a_violation_stands_before_the_request_has_ended(store: Queries, post: P
     post(case.facts[: first_read + 1])
     run(store)
     row = response(store, case)
-    assert (row["verdict"], row["ended"]) == ("violation", None)
+    assert (row["verdict"], row["ended"], row["reasons"]) == ("violation", None, [])
 
 
 def test_two_contents_of_one_fact_are_never_clean(store: Queries, post: Post) -> None:

@@ -170,6 +170,23 @@ def test_a_window_that_evidence_does_not_cover_is_no_all_clear(
     assert answer.exit_code == ExitCode.INCOMPLETE
 
 
+@pytest.mark.parametrize(
+    ("window", "because"),
+    [
+        (Span(START + timedelta(hours=2), None), "the window begins after the watermark"),
+        (Span(None, START - timedelta(hours=1)), "the window ends before the start of evidence"),
+    ],
+)
+def test_a_window_that_evidence_does_not_reach_is_no_all_clear(
+    book: VerdictBook, desk: TenantDesk, window: Span, because: str
+) -> None:
+    book.response("acme")
+    book.state()
+    answer = desk.recipient("acme", window, DEFAULT_SCOPES)
+    assert answer.evidence.incomplete_because[0].startswith(because)
+    assert answer.exit_code == ExitCode.INCOMPLETE
+
+
 def test_before_detection_ran_nothing_is_clear(book: VerdictBook, desk: TenantDesk) -> None:
     book.response()
     answer = ask(desk)
