@@ -14,6 +14,9 @@ from datetime import datetime, timedelta
 from detectors.queries import Queries
 
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+LARGEST_PAGE = 1 << 20
+"""Tokens a page; a configuration that says more is not believed."""
+
 NO_SEQ_ABOVE = 2**63 - 1
 FAR = datetime.fromisoformat("2200-01-01T00:00:00+00:00")
 
@@ -116,7 +119,8 @@ _WORDS = (
 )
 _DROPS = (
     "SELECT subject_emitter, subject_boot, attested, drops, seq_high_water FROM facts"
-    " WHERE span = 'pagewitness.emitter' AND subject_boot IN {boots:Array(String)} ORDER BY attested, drops"
+    " WHERE span = 'pagewitness.emitter' AND subject_boot IN {boots:Array(String)}"
+    " AND extract(emitter, '^(.*)/[^/]*$') = extract(subject_emitter, '^(.*)/[^/]*$') ORDER BY attested, drops"
 )
 
 
@@ -126,6 +130,8 @@ def load_boots(store: Queries) -> Boots:
     for row in store.rows(_ACTIVITY):
         boots[row["emitter"], row["boot"]] = Boot(row["emitter"], row["boot"], heard=row["heard"])
     for row in store.rows("SELECT * FROM nodes"):
+        if row["settings"] > 1 or not 0 < row["page_size"] <= LARGEST_PAGE:
+            continue  # a boot that says two things of itself has said nothing
         boots.setdefault((row["emitter"], row["boot"]), Boot(row["emitter"], row["boot"])).config = NodeConfig(
             node=row["node"],
             role=row["role"],

@@ -28,6 +28,10 @@ def contiguous_tokens(chunks: Sequence[Chunk], page_size: int, prefix: int) -> i
     return end
 
 
+MOST_TOKENS = 1 << 62
+"""What a column can hold; no sum of claims is taken for more."""
+
+
 def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | None:
     """One past the last token position, from 0, that can hold KV written for this request before decode's own.
 
@@ -44,7 +48,7 @@ def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | No
     if prefill.sends_known:
         sent = contiguous_tokens(prefill.chunks, page_size, prefix)
         # what was sent beyond what prefill's own forwards computed was never written either
-        return sent if prefill.written_end is None else min(sent, max(prefix, prefill.written_end))
+        return min(sent, MOST_TOKENS if prefill.written_end is None else max(prefix, prefill.written_end))
     bounds = []
     if prefill.sender_pages is not None:
         bounds.append(prefix + prefill.sender_pages * page_size)
@@ -54,4 +58,4 @@ def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | No
         bounds.append(prefix + prefill.queued_tokens)
     if prefill.rejected:
         bounds.append(prefix + PLACEHOLDER_TOKENS)
-    return min(bounds) if bounds else None
+    return min(*bounds, MOST_TOKENS) if bounds else None

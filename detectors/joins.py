@@ -51,8 +51,9 @@ def _join_one(decode: Leg, decodes: Sequence[Leg], prefills: Sequence[Leg]) -> J
     key = _key(decode)
     exact = [leg for leg in same_room if key is not None and _key(leg) == key]
     if exact:
-        rivals = [leg for leg in decodes if _key(leg) == key]
-        if len(exact) == 1 and len(rivals) == 1:
+        rivals = [leg for leg in decodes if _key(leg) in (key, None) and room in leg.rooms]
+        keyless = [leg for leg in same_room if _key(leg) is None]  # any of these may be the one
+        if len(exact) == 1 and rivals == [decode] and not keyless:
             return Join(decode, exact[0], "destination")
         return Join(decode, None, "", "ambiguous_join")
     others = {leg.uid for leg in decodes if room in leg.rooms}

@@ -16,6 +16,10 @@ from detectors.requests import Requests
 from detectors.rollup import recipient_tenant
 from detectors.scopes import range_scope, response_scope
 from detectors.verdicts import Judge, Verdict, combine
+from engine_hooks.conventions import UNATTRIBUTED
+
+MOST_PAGES = 10_000_000
+"""More than any pool has; a longer list is not believed."""
 
 UNKNOWN_PAGE = -1
 """Page id of a token position whose page no fact names."""
@@ -64,9 +68,13 @@ def pages_of(store: Queries, leg: Leg, page_size: int) -> tuple[int, ...]:
         if row["span"] == "pagewitness.page.release" and row["pages_complete"]:
             return pages
         if row["span"] == "pagewitness.transfer":
-            prefix: int = row["prefix"]
-            return (UNKNOWN_PAGE,) * (prefix // page_size) + pages
+            before: int = row["prefix"] // page_size
+            return (UNKNOWN_PAGE,) * before + pages if before <= MOST_PAGES else ()
     return ()
+
+
+def _same_tenant(one: Leg | None, other: Leg) -> bool:
+    return one is not None and (one.tenant, one.tenant_key) == (other.tenant, other.tenant_key)
 
 
 class Judgements:
@@ -104,7 +112,7 @@ class Judgements:
             verdicts.append(self._judge.decide(join, bool(contaminations), prefix_reasons))
             if contaminations and not ranges:
                 ranges = self._foreign(join, contaminations)
-        main = joins[0]
+        main = max(joins, key=lambda join: len(join.decode.ordinals))  # the fullest record speaks for all ranks
         tenant, tenant_key = recipient_tenant(main)
         scoped = tuple((part, range_scope(tenant, tenant_key, part.owner)) for part in ranges)
         return Judgement(
@@ -177,7 +185,7 @@ class Judgements:
             if not tokens:
                 continue
             owners = self._owners_of_prefix(leg, pages_of(self._store, leg, page_size), tokens, page_size)
-            if any(owner.leg is None or owner.leg.tenant != leg.tenant for owner in owners):
+            if leg.tenant == UNATTRIBUTED or any(not _same_tenant(owner.leg, leg) for owner in owners):
                 reasons.add("prefix_unattributed")
             if any(owner.leg is not None and tainted.get(self._requests.response_of(owner.leg)) for owner in owners):
                 reasons.add("prefix_tainted")

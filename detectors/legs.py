@@ -92,7 +92,9 @@ class Leg:
         return self.complete or self.complete_to_release
 
     def _has_all_up_to(self, ordinal: int) -> bool:
-        return not self.contradicted and self.ordinals[:ordinal] == tuple(range(1, ordinal + 1))
+        # sorted, each once and from 1: the n-th is n only if none before it is missing
+        enough = 0 < ordinal <= len(self.ordinals)
+        return enough and not self.contradicted and self.ordinals[ordinal - 1] == ordinal
 
 
 _LEGS = """

@@ -28,6 +28,11 @@ BATCH = 10_000
 """Legs that one round of rules looks at, with all that share a room with them: memory, not speed, asks for a limit."""
 
 
+_CONFIGURED = (
+    "SELECT count() AS facts, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
+    " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND span = 'pagewitness.node.config'"
+)
+_UNSURE = "SELECT response_uid FROM responses WHERE verdict IN ('unknown', 'pending')"
 _LEFT_BY_SILENCE = (
     "SELECT response_uid FROM responses WHERE verdict = 'unknown'"
     " AND hasAny(reasons, ['decode_emitter_silent', 'prefill_emitter_silent'])"
@@ -127,6 +132,7 @@ class Runner:
 
         `heard_again`: an emitter that was silent spoke, so what its silence left unknown is open again.
         """
+        (configured,) = self._store.rows(_CONFIGURED, {"since": since})  # first: what arrives now is for the next pass
         fresh = self._store.rows(
             "SELECT uid, min(time) AS first, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
             " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND leg_ordinal IS NOT NULL GROUP BY uid",
@@ -146,6 +152,9 @@ class Runner:
                 {"oldest": oldest},
             )
             uids |= {row["response_uid"] for row in reopened}
+        if configured["facts"]:  # what a node is may be all that was missing
+            cursor = max(cursor, configured["arrived"])
+            uids |= {row["response_uid"] for row in self._store.rows(_UNSURE)}
         if heard_again:
             uids |= {row["response_uid"] for row in self._store.rows(_LEFT_BY_SILENCE)}
         return sorted(uids), cursor

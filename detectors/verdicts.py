@@ -13,6 +13,7 @@ from datetime import datetime
 
 from detectors.boots import Boot, Boots
 from detectors.catalogue import Rule
+from detectors.coherence import faults
 from detectors.joins import DECODE_NOT_SEEN, Join
 from detectors.legs import Leg
 from detectors.settings import DetectionSettings
@@ -38,6 +39,9 @@ REASONS: dict[str, str] = {
     "prefill_contradicted": "two facts of the prefill leg contradict each other",
     "decode_leg_retracted": "the decode leg was retracted; its resumption is not followed by this rule set",
     "prefill_leg_retracted": "the prefill leg was retracted; its resumption is not followed by this rule set",
+    "decode_incoherent": "the facts of the decode leg do not fit together",
+    "prefill_incoherent": "the facts of the prefill leg do not fit together",
+    "page_size_mismatch": "the two nodes have pages of different size",
     "peer_not_seen": "no prefill leg of this request was seen",
     DECODE_NOT_SEEN: "a prefill leg of this request was seen, and no decode leg",
     "ambiguous_join": "several legs could belong together (a room was used more than once)",
@@ -97,6 +101,9 @@ class Judge:
             self._leg_gaps("prefill", join.prefill, missing, waiting)
             if join.prefill.tenant != join.decode.tenant:
                 missing.append("tenant_mismatch")
+            configs = [self.boots.get(leg.emitter, leg.boot).config for leg in (join.decode, join.prefill)]
+            if join.decode.ended and join.prefill.ended and all(configs):
+                missing += faults(join, *(config.page_size for config in configs if config))
         return missing, waiting
 
     def _leg_gaps(self, role: str, leg: Leg, missing: list[str], waiting: list[str]) -> None:

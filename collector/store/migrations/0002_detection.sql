@@ -177,24 +177,26 @@ GROUP BY subject_emitter, subject_boot;
 CREATE VIEW IF NOT EXISTS fact_times AS
 SELECT emitter, boot, seq, time FROM evidence WHERE span != 'pagewitness.emitter';
 
--- The newest configuration of each boot.
+-- The newest configuration of each boot; `settings` counts how many different ones it had of what never changes.
 CREATE VIEW IF NOT EXISTS nodes AS
 SELECT
     emitter,
     boot,
-    argMax(node_id, seq) AS node,
-    argMax(node_role, seq) AS role,
-    argMax(rank, seq) AS rank,
-    argMax(ranks, seq) AS ranks,
-    argMax(engine_version, seq) AS engine_version,
-    argMax(gen_ai_request_model, seq) AS model,
-    argMax(context_tokens, seq) AS context_tokens,
-    argMax(pool_tokens, seq) AS pool_tokens,
-    argMax(input_limit, seq) AS input_limit,
-    argMax(page_size, seq) AS page_size,
-    argMax(hooks_missing, seq) AS hooks_missing,
-    min(time) AS time
-FROM facts
+    argMax(c.node_id, seq) AS node,
+    argMax(c.node_role, seq) AS role,
+    argMax(c.rank, seq) AS rank,
+    argMax(c.ranks, seq) AS ranks,
+    argMax(c.engine_version, seq) AS engine_version,
+    argMax(c.gen_ai_request_model, seq) AS model,
+    argMax(c.context_tokens, seq) AS context_tokens,
+    argMax(c.pool_tokens, seq) AS pool_tokens,
+    argMax(c.input_limit, seq) AS input_limit,
+    argMax(c.page_size, seq) AS page_size,
+    -- blind once is blind for the boot: nobody knows which legs ran before a change
+    groupUniqArrayArray(c.hooks_missing) AS hooks_missing,
+    uniqExact(c.node_id, c.node_role, c.rank, c.ranks, c.page_size) AS settings,
+    min(c.time) AS time
+FROM facts AS c
 WHERE span = 'pagewitness.node.config'
 GROUP BY emitter, boot;
 

@@ -1,0 +1,47 @@
+"""Whether the facts of a request fit together: numbers that contradict each other cannot support `clean`.
+
+Ordinals say that no fact is missing. They do not say that the facts make sense: a leg that delivered tokens without a
+reservation, or a chunk with more tokens than its pages hold, was recorded wrongly, or by somebody else.
+"""
+
+from __future__ import annotations
+
+from detectors.joins import Join
+from detectors.legs import Leg
+
+
+def decode_fits(leg: Leg) -> bool:
+    """Whether the facts of a decode leg that has ended can all be true of one request."""
+    worked = leg.committed or leg.read_tokens is not None or bool(leg.tokens_delivered) or bool(leg.output_tokens)
+    if not worked:
+        return True
+    if leg.reserved_pages is None or not leg.committed or leg.prompt_tokens is None or not leg.released:
+        return False
+    if leg.need_tokens is not None and leg.need_tokens != leg.prompt_tokens:
+        return False
+    return (leg.output_tokens or 0) <= 1 or (leg.read_tokens or 0) > leg.prompt_tokens
+
+
+def prefill_fits(leg: Leg, page_size: int) -> bool:
+    """Whether the facts of a prefill leg that has ended can all be true of one request."""
+    pages = sum(len(chunk.pages) for chunk in leg.chunks)
+    tokens = sum(chunk.tokens for chunk in leg.chunks)
+    if (leg.queued_pages, leg.queued_tokens) != (pages, tokens):
+        return False
+    if any(chunk.tokens > len(chunk.pages) * page_size for chunk in leg.chunks):
+        return False
+    if leg.chunks and not leg.released:
+        return False
+    # what its forwards wrote begins where its cache ends
+    return leg.written_start is None or leg.written_start <= (leg.cached_tokens or 0)
+
+
+def faults(join: Join, decode_page_size: int, prefill_page_size: int) -> list[str]:
+    """Reasons, as in `detectors.verdicts.REASONS`, for which a joined and ended request cannot be called clean."""
+    found = [] if decode_fits(join.decode) else ["decode_incoherent"]
+    if join.prefill is not None:
+        if decode_page_size != prefill_page_size:
+            found.append("page_size_mismatch")
+        if not prefill_fits(join.prefill, prefill_page_size):
+            found.append("prefill_incoherent")
+    return found
