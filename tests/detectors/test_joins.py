@@ -53,3 +53,15 @@ def test_a_lone_prefill_leg_for_other_pages_is_a_mismatch_not_a_join() -> None:
 def test_without_a_prefill_leg_the_peer_was_not_seen() -> None:
     (join,) = join_legs([DECODE], [])
     assert join.why_not == "peer_not_seen"
+
+
+def test_a_prefill_leg_of_the_room_that_was_told_no_destination_may_be_the_one_after_all() -> None:
+    rejected = replace(PREFILL, uid="p2", session="", destination="")
+    (join,) = join_legs([DECODE], [PREFILL, rejected])
+    assert (join.prefill, join.why_not) == (None, "ambiguous_join")
+
+
+def test_a_decode_leg_of_the_room_whose_reservation_was_lost_may_be_the_one_after_all() -> None:
+    unknown = replace(DECODE, uid="d2", session="", destination="")
+    joins = join_legs([DECODE, unknown], [PREFILL])
+    assert {join.why_not for join in joins} == {"ambiguous_join"}

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from collector.store import Store
 from detectors.queries import Queries
 from detectors.runner import Runner
@@ -151,6 +153,79 @@ def test_a_decode_leg_that_comes_late_takes_the_place_of_its_prefill_leg(alone: 
     alone.insert_otlp(export(*(fact for fact in case.facts if fact not in late)))
     run(store)
     alone.insert_otlp(export(*late))
+    run(store)
+    assert store.rows("SELECT response_uid, verdict FROM responses") == [
+        {"response_uid": case.uids["d1"], "verdict": "clean"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("span", "absurd"),
+    [
+        ("pagewitness.request.end", {"pagewitness.leg.facts": 2**63 - 1}),
+        ("pagewitness.request.end", {"pagewitness.leg.ordinal": 2**63 - 1}),
+        ("pagewitness.transfer", {"pagewitness.prefix.tokens": 2**40}),
+        ("pagewitness.transfer", {"pagewitness.chunk.tokens": 2**63 - 1}),
+        ("pagewitness.request.end", {"pagewitness.queued.tokens": 2**63 - 1}),
+        ("pagewitness.node.config", {"pagewitness.page.size": 0}),
+        ("pagewitness.node.config", {"pagewitness.page.size": 2**63 - 1}),
+    ],
+)
+def test_an_absurd_number_costs_its_own_response_the_clean_verdict_and_no_other(
+    alone: Store, span: str, absurd: dict[str, int]
+) -> None:
+    store = alone.handle()
+    hostile, honest = load_case(WHOLE), load_case(LEAK)
+    (name,) = absurd
+    bent = [f.but(extra=absurd) if f.span == span and name in f.attributes else f for f in hostile.facts]
+    alone.insert_otlp(export(*bent, *honest.facts))
+    run(store)
+    assert response(store, hostile)["verdict"] != "clean"
+    assert response(store, honest)["verdict"] == "violation"
+
+
+def test_a_boot_that_changes_its_mind_about_what_it_is_supports_nothing(store: Queries, post: Post) -> None:
+    case = load_case(WHOLE)
+    config = next(f for f in case.facts if f.span == "pagewitness.node.config")
+    again = config.but(extra={"pagewitness.seq": 1000, "pagewitness.page.size": 32})
+    post([*case.facts, again])
+    run(store)
+    assert response(store, case)["verdict"] == "unknown"
+
+
+def test_a_hook_that_was_missing_once_leaves_the_boot_blind(store: Queries, post: Post) -> None:
+    case = load_case(CASES / "read_unwritten_page" / "cases" / "blind_node.yaml")
+    config = next(f for f in case.facts if f.attributes.get("pagewitness.hooks.missing"))
+    later = config.but(extra={"pagewitness.seq": 1000, "pagewitness.hooks.missing": []})
+    post([*case.facts, later])
+    run(store)
+    assert response(store, case)["reasons"] == ["rule_blind"]
+
+
+def test_cached_pages_of_requests_that_nobody_vouched_for_are_not_one_tenants(store: Queries, post: Post) -> None:
+    case = load_case(CASES / "read_unwritten_page" / "cases" / "prefix_of_another_tenant.yaml")
+    nobody = [
+        f.but(without=["pagewitness.tenant.key"], extra={"tenant.id": "unattributed"})
+        if "tenant.id" in f.attributes
+        else f
+        for f in case.facts
+    ]
+    post(nobody)
+    run(store)
+    (row,) = store.rows(
+        "SELECT verdict, reasons FROM responses WHERE response_uid = {uid:String}", {"uid": case.uids["d2"]}
+    )
+    assert (row["verdict"], row["reasons"]) == ("unknown", ["prefix_unattributed"])
+
+
+def test_a_configuration_that_comes_last_reopens_what_lacked_it(alone: Store) -> None:
+    store = alone.handle()
+    case = load_case(WHOLE)
+    configs = [f for f in case.facts if f.span == "pagewitness.node.config"]
+    alone.insert_otlp(export(*(f for f in case.facts if f not in configs)))
+    run(store)
+    assert response(store, case)["verdict"] == "unknown"
+    alone.insert_otlp(export(*configs))
     run(store)
     assert store.rows("SELECT response_uid, verdict FROM responses") == [
         {"response_uid": case.uids["d1"], "verdict": "clean"}
