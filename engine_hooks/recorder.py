@@ -319,7 +319,7 @@ class Recorder:
         delivered: int,
         status: int | None = None,
     ) -> bool:
-        """What the engine told the client's side; `delivered` is 0 where the leg ended in an abort."""
+        """What the engine told the client's side; `delivered` counts what can have reached them."""
         try:
             leg.ordinal = ordinal = leg.take()
             presence = _RESPONSE_BITS if status is None else _RESPONSE_BITS | _RESPONSE_STATUS
