@@ -191,12 +191,18 @@ class Results:
             return []
         return self._store.rows(f"SELECT * FROM {view} WHERE {column} IN {{keys:Array(String)}}", {"keys": list(keys)})
 
-    def write_state(
-        self, judged_at: datetime, cursor: int, watermark: datetime, evidence_from: datetime | None
-    ) -> None:
-        """Remember how far this pass went; `cursor` is in unix ns, which a datetime cannot hold."""
-        self._store.insert(
-            "detection_runs",
-            ("judged_at", "cursor", "watermark", "evidence_from", "rule_set"),
-            [[judged_at, cursor, watermark, evidence_from, self._rule_set]],
-        )
+
+def write_state(
+    store: Queries,
+    judged_at: datetime,
+    cursor: int,
+    watermark: datetime,
+    evidence_from: datetime | None,
+    rules_text: str,
+) -> None:
+    """Remember how far a pass went; `cursor` is in unix ns, which a datetime cannot hold."""
+    store.insert(
+        "detection_runs",
+        ("judged_at", "cursor", "watermark", "evidence_from", "rule_set"),
+        [[judged_at, cursor, watermark, evidence_from, rules_text]],
+    )

@@ -19,7 +19,7 @@ from detectors.joins import DECODE_NOT_SEEN
 from detectors.judgement import Judgements
 from detectors.queries import Queries
 from detectors.requests import Requests
-from detectors.results import Results
+from detectors.results import Results, write_state
 from detectors.rollup import fill, rollup_row
 from detectors.settings import DetectionSettings
 from detectors.verdicts import Judge
@@ -79,7 +79,7 @@ class Runner:
         silent = boots.silent(now, self._settings.silence)
         heard_again = self._silent is None or bool(self._silent - silent)
         to_judge, cursor = self._to_judge(since, heard_again)
-        self._silent = silent
+        rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
         changed = 0
         for uids in self._batches(to_judge):
@@ -87,18 +87,14 @@ class Runner:
             requests.load(uids)
             # both legs of a request may be on the list, in different batches
             response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts]
-            results = Results(self._store, time.time_ns(), rule_set(self._rules), requests.response_of)
+            results = Results(self._store, time.time_ns(), rules_text, requests.response_of)
             said, differing = self._judge_batch(requests, judge, response_uids, results)
             verdicts |= said
             changed += differing
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
-        rules_text = rule_set(self._rules)
-        Results(self._store, time.time_ns(), rules_text, lambda leg: "").write_state(
-            now,
-            cursor,
-            watermark,
-            oldest[0]["oldest"] if oldest[0]["boots"] else None,
-        )
+        evidence_from = oldest[0]["oldest"] if oldest[0]["boots"] else None
+        write_state(self._store, now, cursor, watermark, evidence_from, rules_text)
+        self._silent = silent  # only now: a pass that failed has re-opened nothing
         said_so = list(verdicts.values())
         pending, violations = said_so.count("pending"), said_so.count("violation")
         return Report(len(said_so), changed, pending, violations, watermark, time.perf_counter() - started)
