@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 # What `make test` leaves to the targets below it stands in pyproject.toml, as pytest's default -m.
 ARGS ?=
 
-.PHONY: help venv demo engine-demo test test-slow test-engine lint types layers bench docs lock dist clean
+.PHONY: help venv demo engine-demo test test-slow test-engine test-engine-all lint types layers bench overhead docs lock dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 20
@@ -51,6 +51,13 @@ test-engine: $(STAMP) ## the tests on the real engine, which it installs first; 
 	@echo "== engine tests"
 	@CI=true $(PY) -m pytest -q -m engine --timeout 600 $(ARGS)
 
+test-engine-all: $(STAMP) ## the tests on every engine version and story; prints what attaches on each as one JSON line
+	@echo "== engine: installing every version into .lab/" >&2
+	@$(PY) -m lab.engine install --all
+	@echo "== engine tests: every version, every story" >&2
+	@CI=true $(PY) -m pytest -q -m engine_all --timeout 900 $(ARGS) >&2
+	@$(PY) -m lab.engine matrix
+
 lint: $(STAMP) ## ruff: rules and format
 	@echo "== lint"
 	@$(PY) -m ruff check $(CODE)
@@ -66,6 +73,10 @@ layers: $(STAMP) ## import-linter: imports point upstream only
 
 bench: $(STAMP) ## measure, and write docs/performance.md
 	@$(PY) -m benchmarks $(ARGS)
+
+overhead: $(STAMP) ## measure what the hooks cost in the real engine, which it installs first, and write that section
+	@$(PY) -m lab.engine install
+	@$(PY) -m benchmarks.overhead
 
 docs: $(STAMP) ## rewrite the pages that are made from the code
 	@$(PY) docs/generate.py

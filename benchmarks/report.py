@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from docs.tables import table
@@ -33,6 +34,29 @@ def page(sections: list[Section], machine: Mapping[str, str]) -> str:
     """The whole page, in Markdown."""
     about = table(["measured", ""], [[key, value] for key, value in machine.items()])
     return "\n\n".join([INTRODUCTION, about, *(_section(section) for section in sections)]) + "\n"
+
+
+def with_section(text: str, section: Section) -> str:
+    """The page `text` with this section in the place of the one with its title, or at its end."""
+    sections = _split(text)
+    sections[section.title] = _section(section)
+    return _joined(sections)
+
+
+def keeping(text: str, old: str, titles: Sequence[str]) -> str:
+    """The page `text`, and after it those sections of the `old` page that have these titles."""
+    before = _split(old)
+    return _joined(_split(text) | {title: before[title] for title in titles if title in before})
+
+
+def _split(text: str) -> dict[str, str]:
+    """Sections by title, in order; the beginning of the page has the title ''."""
+    first, *others = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return {"": first.strip(), **{part.partition("\n")[0].removeprefix("## "): part.strip() for part in others}}
+
+
+def _joined(sections: Mapping[str, str]) -> str:
+    return "\n\n".join(sections.values()) + "\n"
 
 
 def _section(section: Section) -> str:

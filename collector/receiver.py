@@ -8,6 +8,7 @@ it cannot read it, 503 if it cannot write). Bad spans in a good request are coun
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -34,6 +35,7 @@ from collector.settings import ReceiverSettings
 from collector.store import BodyRefusedError, Receipt, Store, StoreFailedError
 from collector.store.claims import Claims
 from collector.tokens import Token, TokenError, TokenFile
+from engine_hooks.clock_offset import TIME_HEADER
 
 _SOON, _LATER = 1, 60
 """Seconds after which a refused sender may come again: when there is room, or when somebody has acted."""
@@ -59,7 +61,12 @@ class _Receiver:
         self._say = structlog.get_logger("receiver")
 
     async def post(self, request: Request) -> Response:
-        """Answer one export request."""
+        """Answer one export request, and say what time it is here: from that, agents know how their clocks stand."""
+        response = await self._answer(request)
+        response.headers[TIME_HEADER] = str(time.time_ns())
+        return response
+
+    async def _answer(self, request: Request) -> Response:
         chunks = request.stream()
         try:
             receipt = await self._take(request, chunks)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from detectors.clocks import Clocks
 from detectors.queries import Queries
 
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
@@ -33,6 +34,7 @@ class NodeConfig:
     page_size: int
     input_limit: int
     hooks_missing: tuple[str, ...]
+    rank_names: tuple[str, ...] = ()  # emitters of every rank, where the node says them
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +98,16 @@ class Boots:
         """The boot; one that was not there when the boots were read has only just appeared: open, and not silent."""
         return self._by_identity.get((emitter, boot)) or Boot(emitter, boot, heard=FAR)
 
-    def watermark(self, now: datetime, silence: timedelta, clock_error: timedelta) -> datetime:
-        """Time before which no living, heard emitter has anything left to post. EPOCH when no agent ever spoke."""
+    def watermark(self, now: datetime, silence: timedelta, clocks: Clocks) -> datetime:
+        """Time, by the receiver's clock, before which no living, heard emitter has anything left to post.
+
+        EPOCH when no agent ever spoke. What an agent attests is by the clock of its host.
+        """
         boots = self._by_identity.values()
-        living = [boot.attested for boot in boots if not boot.closed and not boot.silent(now, silence)]
-        oldest = min(living) if living else max((boot.last_word for boot in boots), default=EPOCH)
-        return oldest - clock_error if oldest > EPOCH else EPOCH
+        living = [boot for boot in boots if not boot.closed and not boot.silent(now, silence)]
+        if living:
+            return min(_received(boot, boot.attested, clocks) for boot in living)
+        return max((_received(boot, boot.last_word, clocks) for boot in boots), default=EPOCH)
 
     def silent(self, now: datetime, limit: timedelta) -> set[tuple[str, str]]:
         """(emitter, boot) of every open boot of which nothing has been heard for longer than the limit."""
@@ -109,7 +115,21 @@ class Boots:
 
     def ranks_of(self, node: str) -> set[int]:
         """Ranks of a node that have reported a configuration."""
-        return {boot.config.rank for boot in self._by_identity.values() if boot.config and boot.config.node == node}
+        return {boot.config.rank for boot in self._of_node(node) if boot.config}
+
+    def unheard_ranks(self, node: str) -> set[str]:
+        """Emitters that a rank of the node lists as its ranks, and that have reported no configuration of this node."""
+        boots = self._of_node(node)
+        listed = {name for boot in boots if boot.config for name in boot.config.rank_names}
+        return listed - {boot.emitter for boot in boots}
+
+    def _of_node(self, node: str) -> list[Boot]:
+        return [boot for boot in self._by_identity.values() if boot.config and boot.config.node == node]
+
+
+def _received(boot: Boot, attested: datetime, clocks: Clocks) -> datetime:
+    """A time that an agent attested, by the receiver's clock, at the earliest."""
+    return attested + clocks.to_receiver(boot.emitter, boot.boot, attested).low if attested > EPOCH else EPOCH
 
 
 _ACTIVITY = "SELECT emitter, boot, max(heard) AS heard FROM boot_activity GROUP BY emitter, boot"
@@ -141,6 +161,7 @@ def load_boots(store: Queries) -> Boots:
             page_size=row["page_size"],
             input_limit=row["input_limit"],
             hooks_missing=tuple(row["hooks_missing"]),
+            rank_names=tuple(row["rank_names"]),
         )
     dropping = []
     for row in store.rows(_WORDS):

@@ -12,6 +12,8 @@ from detectors.legs import Leg
 
 def decode_fits(leg: Leg) -> bool:
     """Whether the facts of a decode leg that has ended can all be true of one request."""
+    if not _acquired_fit(leg):
+        return False
     worked = leg.committed or leg.read_tokens is not None or bool(leg.tokens_delivered) or bool(leg.output_tokens)
     if not worked:
         return True
@@ -24,6 +26,8 @@ def decode_fits(leg: Leg) -> bool:
 
 def prefill_fits(leg: Leg, page_size: int) -> bool:
     """Whether the facts of a prefill leg that has ended can all be true of one request."""
+    if not _acquired_fit(leg):
+        return False
     pages = sum(len(chunk.pages) for chunk in leg.chunks)
     tokens = sum(chunk.tokens for chunk in leg.chunks)
     if (leg.queued_pages, leg.queued_tokens) != (pages, tokens):
@@ -36,6 +40,17 @@ def prefill_fits(leg: Leg, page_size: int) -> bool:
     return leg.written_start is None or leg.written_start <= (leg.cached_tokens or 0)
 
 
+def _acquired_fit(leg: Leg) -> bool:
+    """Whether the acquire facts name as many pages as the leg says they do, where it says so (exact tier)."""
+    return leg.acquired_pages is None or leg.acquired_pages == leg.acquired_seen
+
+
+def _prompts_differ(join: Join) -> bool:
+    """Whether the two legs took in prompts of different length: then one of them belongs to somebody else."""
+    lengths = {leg.need_tokens for leg in (join.decode, join.prefill) if leg is not None}
+    return len(lengths - {None}) > 1
+
+
 def faults(join: Join, decode_page_size: int, prefill_page_size: int) -> list[str]:
     """Reasons, as in `detectors.verdicts.REASONS`, for which a joined and ended request cannot be called clean."""
     found = [] if decode_fits(join.decode) else ["decode_incoherent"]
@@ -44,4 +59,6 @@ def faults(join: Join, decode_page_size: int, prefill_page_size: int) -> list[st
             found.append("page_size_mismatch")
         if not prefill_fits(join.prefill, prefill_page_size):
             found.append("prefill_incoherent")
+        if _prompts_differ(join):
+            found.append("prompt_mismatch")
     return found

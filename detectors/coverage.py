@@ -35,7 +35,8 @@ MOST_TOKENS = 1 << 62
 def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | None:
     """One past the last token position, from 0, that can hold KV written for this request before decode's own.
 
-    None where nothing bounds it. Raises ValueError if `page_size` is not positive.
+    Without a prefill node (the engine's fake backend) nothing but the prefix can. None where nothing bounds it. Raises
+    ValueError if `page_size` is not positive.
     """
     if page_size <= 0:
         raise ValueError(f"page size must be positive, not {page_size}")
@@ -44,7 +45,7 @@ def covered_tokens(decode: Leg, prefill: Leg | None, page_size: int) -> int | No
         prefix = prefill.prefix_tokens
     prefix = prefix or 0
     if prefill is None:
-        return None
+        return prefix if decode.alone else None
     if prefill.sends_known:
         sent = contiguous_tokens(prefill.chunks, page_size, prefix)
         # what was sent beyond what prefill's own forwards computed was never written either

@@ -106,7 +106,7 @@ class PoolHistory:
             self._holes.extend(set(range(start, end)) - {row["seq"] for row in rows})
         releases = self._store.rows(
             "SELECT seq, uid, pages_start, pages_length, pages_complete, written_start, written_end FROM facts"
-            f" WHERE {where} AND span = 'pagewitness.page.release'",
+            f" WHERE {where} AND span = 'pagewitness.page.release' AND component IN ('', 'kv')",
             params,
         )
         found = legs_by_uid(self._store, [row["uid"] for row in releases])

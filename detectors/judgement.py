@@ -9,8 +9,8 @@ from detectors.coverage import covered_tokens
 from detectors.donors import Donors, ForeignRange, SlotOwner
 from detectors.findings import Finding, label
 from detectors.history import PoolHistory
-from detectors.joins import DECODE_NOT_SEEN, Join
-from detectors.legs import Leg, expand_runs
+from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, Join
+from detectors.legs import ENDS_HOLD, Leg, expand_runs
 from detectors.queries import Queries, Row
 from detectors.requests import Requests
 from detectors.rollup import recipient_tenant
@@ -59,7 +59,7 @@ def pages_of(store: Queries, leg: Leg, page_size: int) -> tuple[int, ...]:
     rows: list[Row] = store.rows(
         "SELECT span, pages_start, pages_length, pages_complete, coalesce(prefix_tokens, 0) AS prefix FROM facts"
         " WHERE uid = {uid:String} AND emitter = {emitter:String} AND boot = {boot:String}"
-        " AND ((span = 'pagewitness.page.release' AND release_mode != 'evict') OR transfer_status = 'reserved')"
+        f" AND (({ENDS_HOLD}) OR transfer_status = 'reserved')"
         " ORDER BY span, seq",
         {"uid": leg.uid, "emitter": leg.emitter, "boot": leg.boot},
     )
@@ -133,7 +133,10 @@ class Judgements:
         if verdict.verdict != "clean":
             return verdict
         silent = []
-        for role, legs in (("decode", [join.decode for join in joins]), ("prefill", [join.prefill for join in joins])):
+        sides: dict[str, list[Leg | None]] = {"decode": [join.decode for join in joins]}
+        if any(join.why_not != NO_PREFILL for join in joins):
+            sides["prefill"] = [join.prefill for join in joins]
+        for role, legs in sides.items():
             emitters = {(leg.emitter, leg.boot) for leg in legs if leg is not None}
             ranks = [config.ranks for each in emitters if (config := self._judge.boots.get(*each).config) is not None]
             if len(emitters) < max(ranks, default=1):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from detectors.queries import Queries, Row
 from engine_hooks.conventions import UNATTRIBUTED
+
+NO_SESSION = "none"
+"""The transfer session of a decode leg that has no prefill node (`engine_hooks.sglang_plugin.transfer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Leg:
     ended: datetime | None  # time of the end fact
     last_time: datetime
     first_seq: int
+    last_seq: int  # of those that are here
     ordinals: tuple[int, ...]  # those that are here, sorted
     leg_facts: int | None  # how many the end fact says there were
     contradicted: bool  # one identity with two contents, or two values where a leg has one
@@ -73,6 +77,22 @@ class Leg:
     queued_pages: int | None  # totals of the end fact
     queued_tokens: int | None
     progress_seqs: tuple[int, ...]  # seqs of queued, committed and read facts
+    acquired_pages: int | None  # exact tier: total of the end fact
+    acquired_seen: int  # exact tier: pages that its acquire facts name
+
+    @property
+    def alone(self) -> bool:
+        """Whether the leg was never to meet another: the engine's fake backend stood in for its peer.
+
+        SGLang's health checks are such requests, all of them in room 0; a client can send more. On decode the session
+        has no name then; on prefill nobody says where to send, and nothing is sent.
+        """
+        if self.session:
+            return self.session == NO_SESSION
+        if self.receives:  # a resumed request: its pages were filled before it was retracted
+            return False
+        untold = not self.destination and self.queued_pages == 0 and self.reserved_pages is None
+        return untold and self.end_state == "finished" and self.complete
 
     @property
     def complete(self) -> bool:
@@ -97,6 +117,9 @@ class Leg:
         return enough and not self.contradicted and self.ordinals[ordinal - 1] == ordinal
 
 
+ENDS_HOLD = "span = 'pagewitness.page.release' AND release_mode != 'evict' AND component IN ('', 'kv')"
+"""SQL: the fact with which a leg gives up its pages of the KV pool."""
+
 _LEGS = """
 SELECT
     uid, emitter, boot,
@@ -111,6 +134,7 @@ SELECT
     if(countIf(span = 'pagewitness.request.end') = 0, NULL, maxIf(time, span = 'pagewitness.request.end')) AS ended,
     max(time) AS last_time,
     min(seq) AS first_seq,
+    max(seq) AS last_seq,
     arraySort(groupUniqArray(assumeNotNull(leg_ordinal))) AS ordinals,
     count() AS fact_rows,
     max(leg_facts) AS leg_facts,
@@ -134,13 +158,14 @@ SELECT
     countIf(transfer_status = 'committed') > 0 AS committed,
     countIf(transfer_status = 'refused') > 0 AS refused,
     max(read_tokens) AS read_tokens,
-    countIf(span = 'pagewitness.page.release' AND release_mode != 'evict') > 0 AS released,
-    if(released, maxIf(seq, span = 'pagewitness.page.release' AND release_mode != 'evict'), NULL) AS release_seq,
-    if(released, maxIf(leg_ordinal, span = 'pagewitness.page.release' AND release_mode != 'evict'), NULL)
-        AS release_ordinal,
-    maxIf(prefix_tokens, span = 'pagewitness.page.release') AS cached_tokens,
-    max(written_start) AS written_start,
-    max(written_end) AS written_end,
+    countIf({release}) > 0 AS released,
+    if(released, maxIf(seq, {release}), NULL) AS release_seq,
+    if(released, maxIf(leg_ordinal, {release}), NULL) AS release_ordinal,
+    maxIf(prefix_tokens, span = 'pagewitness.page.release' AND component IN ('', 'kv')) AS cached_tokens,
+    maxIf(written_start, span = 'pagewitness.page.release' AND component IN ('', 'kv')) AS written_start,
+    maxIf(written_end, span = 'pagewitness.page.release' AND component IN ('', 'kv')) AS written_end,
+    max(acquired_pages) AS acquired_pages,
+    sumIf(arraySum(pages_length), span = 'pagewitness.page.acquire') AS acquired_seen,
     max(finish) AS finish,
     maxIf(http_response_status_code, span = 'pagewitness.response') AS http_status,
     max(gen_ai_usage_input_tokens) AS input_tokens,
@@ -154,7 +179,7 @@ FROM facts
 WHERE {where} AND leg_ordinal IS NOT NULL
 GROUP BY uid, emitter, boot
 ORDER BY started, uid, emitter, boot
-"""
+""".replace("{release}", ENDS_HOLD)
 
 
 def expand_runs(starts: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...]:
@@ -180,6 +205,7 @@ def _leg(row: Row) -> Leg:
         ended=row["ended"],
         last_time=row["last_time"],
         first_seq=row["first_seq"],
+        last_seq=row["last_seq"],
         ordinals=tuple(row["ordinals"]),
         leg_facts=row["leg_facts"],
         contradicted=row["contents"] > 1 or not single or row["fact_rows"] != len(row["ordinals"]),
@@ -218,6 +244,8 @@ def _leg(row: Row) -> Leg:
         queued_pages=row["queued_pages"],
         queued_tokens=row["queued_tokens"],
         progress_seqs=tuple(sorted(row["progress_seqs"])),
+        acquired_pages=row["acquired_pages"],
+        acquired_seen=row["acquired_seen"],
     )
 
 
@@ -229,9 +257,35 @@ def legs_by_uid(store: Queries, uids: Sequence[str]) -> list[Leg]:
     return [_leg(row) for row in store.rows(sql, {"uids": sorted(set(uids))})]
 
 
-def uids_of_rooms(store: Queries, rooms: Sequence[int]) -> list[str]:
-    """Uids of every leg that named one of these rooms."""
+def uids_of_rooms(store: Queries, rooms: Sequence[int], most: int) -> dict[int, list[str]]:
+    """Uids of every leg that named one of these rooms; of a room with more than `most`, `most` + 1 of them."""
     if not rooms:
+        return {}
+    rows = store.rows(_OF_ROOMS, {"rooms": sorted(set(rooms)), "most": most + 1})
+    found: dict[int, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["room"], []).append(row["uid"])
+    return found
+
+
+def uids_of_rids(store: Queries, legs: Sequence[Leg], most: int) -> list[str]:
+    """Uids of legs with the request id of one of these, at about their time; at most `most` of each id."""
+    rids = sorted({leg.rid for leg in legs if leg.rid})
+    if not rids:
         return []
-    sql = "SELECT DISTINCT uid FROM facts WHERE room IN {rooms:Array(Int64)} AND leg_ordinal IS NOT NULL"
-    return [row["uid"] for row in store.rows(sql, {"rooms": sorted(set(rooms))})]
+    first, last = min(leg.started for leg in legs) - _DAY, max(leg.last_time for leg in legs) + _DAY
+    params = {"rids": rids, "most": most, "first": first, "last": last}
+    return [row["uid"] for row in store.rows(_OF_RIDS, params)]
+
+
+_DAY = timedelta(days=1)
+_OF_ROOMS = """
+SELECT DISTINCT room, uid FROM facts WHERE room IN {rooms:Array(Int64)} AND leg_ordinal IS NOT NULL
+ORDER BY room, uid LIMIT {most:Int64} BY room
+"""
+_OF_RIDS = """
+SELECT DISTINCT rid, uid FROM facts
+WHERE rid IN {rids:Array(String)} AND leg_ordinal IS NOT NULL
+    AND time BETWEEN {first:DateTime64(9, 'UTC')} AND {last:DateTime64(9, 'UTC')}
+ORDER BY rid, uid LIMIT {most:Int64} BY rid
+"""

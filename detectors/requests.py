@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from detectors.boots import Boots
-from detectors.joins import DECODE_NOT_SEEN, Join, join_legs
-from detectors.legs import Leg, legs_by_uid, uids_of_rooms
+from detectors.clocks import Clocks
+from detectors.identities import reused_identities
+from detectors.joins import AMBIGUOUS, DECODE_NOT_SEEN, NO_PREFILL, Join, join_legs
+from detectors.legs import Leg, legs_by_uid, uids_of_rids, uids_of_rooms
 from detectors.queries import Queries
+
+MOST_OF_ROOM = 64
+"""A room that more legs than this named is not looked into: nothing in it is joined. A client can name one for all."""
+MOST_OF_RID = 16
+"""So many legs of one request id are looked at for two that lived at once."""
 
 
 def role_of(leg: Leg, boots: Boots) -> str:
@@ -23,21 +30,28 @@ def role_of(leg: Leg, boots: Boots) -> str:
 class Requests:
     """All legs of the rooms that were asked for. One object serves one pass."""
 
-    def __init__(self, store: Queries, boots: Boots) -> None:
+    def __init__(self, store: Queries, boots: Boots, clocks: Clocks) -> None:
         self._store = store
         self._boots = boots
+        self._clocks = clocks
         self._legs: dict[str, list[Leg]] = {}  # uid -> one leg a rank
         self._by_room: dict[int, set[str]] = {}
+        self._by_rid: dict[str, set[str]] = {}
         self._complete_rooms: set[int] = set()
+        self._crowded_rooms: set[int] = set()
         self._joins: dict[tuple[str, str], Join] = {}  # (uid, emitter) of the decode leg
 
     def load(self, uids: Iterable[str]) -> None:
         """Load these legs and every leg that shares a room with one of them."""
         fresh = [uid for uid in set(uids) if uid not in self._legs]
         self._add(fresh)
-        rooms = {room for uid in fresh for leg in self._legs.get(uid, ()) for room in leg.rooms}
+        rooms = {room for uid in fresh for leg in self._legs.get(uid, ()) if not leg.alone for room in leg.rooms}
         rooms -= self._complete_rooms
-        self._add([uid for uid in uids_of_rooms(self._store, sorted(rooms)) if uid not in self._legs])
+        uids_of = uids_of_rooms(self._store, sorted(rooms), MOST_OF_ROOM)
+        crowded = {room for room, named in uids_of.items() if len(named) > MOST_OF_ROOM}
+        self._crowded_rooms |= crowded
+        found = {uid for room, named in uids_of.items() if room not in crowded for uid in named}
+        self._add(sorted(found - self._legs.keys()))
         self._complete_rooms |= rooms
 
     def _add(self, uids: list[str]) -> None:
@@ -45,8 +59,14 @@ class Requests:
             self._legs[uid] = []
         for leg in legs_by_uid(self._store, uids):
             self._legs[leg.uid].append(leg)
-            for room in leg.rooms:
+            self._by_rid.setdefault(leg.rid, set()).add(leg.uid)
+            for room in () if leg.alone else leg.rooms:
                 self._by_room.setdefault(room, set()).add(leg.uid)
+
+    def load_namesakes(self, uids: Iterable[str]) -> None:
+        """Load the legs that have the request id of one of these, for `reused_identities`."""
+        legs = [leg for uid in uids for leg in self._legs.get(uid, ())]
+        self._add([uid for uid in uids_of_rids(self._store, legs, MOST_OF_RID) if uid not in self._legs])
 
     def response_uids(self, uids: Iterable[str]) -> list[str]:
         """Uids, among these and the legs that share a room with them, that stand for a response."""
@@ -67,6 +87,8 @@ class Requests:
         return role_of(leg, self._boots) != "prefill" or self._is_orphan(leg)
 
     def _is_orphan(self, leg: Leg) -> bool:
+        if leg.alone or self._crowded(leg):
+            return False  # it has no decode leg, or nobody looks for it
         return all(role_of(other, self._boots) == "prefill" for other in self._neighbours(leg))
 
     def joins(self, uid: str) -> list[Join]:
@@ -78,15 +100,35 @@ class Requests:
         """The join of one decode leg; None for a leg of a prefill node, unless it has to stand for its response."""
         if role_of(leg, self._boots) == "prefill":
             return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
+        if leg.alone:
+            return Join(leg, None, "", NO_PREFILL)
         key = (leg.uid, leg.emitter)
         if key not in self._joins:
             self.load([leg.uid])
             neighbours = self._neighbours(leg)
             decodes = [other for other in neighbours if role_of(other, self._boots) != "prefill"]
             prefills = [other for other in neighbours if role_of(other, self._boots) == "prefill"]
-            for join in join_legs(decodes, prefills):
+            if self._crowded(leg):
+                self._joins[key] = Join(leg, None, "", AMBIGUOUS)
+                return self._joins[key]
+            for join in join_legs(decodes, prefills, self._clocks):
                 self._joins[join.decode.uid, join.decode.emitter] = join
         return self._joins[key]
+
+    def reused_identities(self, join: Join) -> list[str]:
+        """Variants of `identity_reuse` that the legs of a request took part in (see :mod:`detectors.identities`)."""
+        if self._crowded(join.decode):
+            return ["room_crowded"]
+        legs = self._neighbours(join.decode)
+        decodes = [leg for leg in legs if role_of(leg, self._boots) != "prefill"]
+        prefills = [leg for leg in legs if role_of(leg, self._boots) == "prefill"]
+        rids = {leg.rid for leg in (join.decode, join.prefill) if leg is not None and leg.rid}
+        uids = set[str]().union(*(self._by_rid.get(rid, set()) for rid in rids))
+        namesakes = [leg for uid in sorted(uids) for leg in self._legs[uid]]
+        return reused_identities(join, decodes, prefills, namesakes, self._clocks)
+
+    def _crowded(self, leg: Leg) -> bool:
+        return not leg.alone and any(room in self._crowded_rooms for room in leg.rooms)
 
     def response_of(self, leg: Leg) -> str:
         """Uid of the response that a leg belongs to: its own on a decode node, its decode leg's on a prefill node."""
@@ -101,5 +143,6 @@ class Requests:
 
     def _neighbours(self, leg: Leg) -> list[Leg]:
         """Every leg that shares a room with this one, itself included."""
-        uids = {leg.uid}.union(*(self._by_room.get(room, set()) for room in leg.rooms))
+        rooms = () if leg.alone else leg.rooms
+        uids = {leg.uid}.union(*(self._by_room.get(room, set()) for room in rooms))
         return [other for uid in sorted(uids) for other in self._legs[uid]]

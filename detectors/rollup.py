@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from detectors.boots import Boots
+from detectors.boots import EPOCH, Boots
+from detectors.clocks import Clocks
 from detectors.joins import Join
+from detectors.legs import Leg
 from detectors.queries import Queries
 
 COLUMNS = (
@@ -21,9 +23,11 @@ COLUMNS = (
     "started",
     "decode_ended",
     "prefill_ended",
+    "prefill_ended_by",
     "decode_rejected",
     "prefill_rejected",
     "progress_after_reject",
+    "reused_identities",
     "reserved_at",
     "reserved_pages",
     "prompt_tokens",
@@ -61,8 +65,10 @@ def recipient_tenant(join: Join) -> tuple[str, str]:
     return leg.tenant, leg.tenant_key
 
 
-def rollup_row(join: Join, covered: int | None, boots: Boots, seen_to: datetime) -> list[Any]:
-    """The row of one request, in the order of COLUMNS."""
+def rollup_row(
+    join: Join, covered: int | None, reused: list[str], boots: Boots, clocks: Clocks, watermark: datetime
+) -> list[Any]:
+    """The row of one request, in the order of COLUMNS. `watermark` is by the receiver's clock."""
     decode, prefill = join.decode, join.prefill
     decode_config = boots.get(decode.emitter, decode.boot).config
     prefill_config = boots.get(prefill.emitter, prefill.boot).config if prefill else None
@@ -78,9 +84,11 @@ def rollup_row(join: Join, covered: int | None, boots: Boots, seen_to: datetime)
         decode.started,
         decode.ended,
         prefill.ended if prefill else None,
+        _by_decodes_clock(decode, prefill, clocks),
         decode.rejected,
         bool(prefill and prefill.rejected),
         progress_after_reject(join),
+        reused,
         decode.reserved_at,
         decode.reserved_pages,
         decode.prompt_tokens,
@@ -91,8 +99,15 @@ def rollup_row(join: Join, covered: int | None, boots: Boots, seen_to: datetime)
         decode.read_tokens,
         decode.end_state,
         prefill.end_state if prefill else "",
-        seen_to,
+        watermark - clocks.to_receiver(decode.emitter, decode.boot, watermark).high if watermark > EPOCH else EPOCH,
     ]
+
+
+def _by_decodes_clock(decode: Leg, prefill: Leg | None, clocks: Clocks) -> datetime | None:
+    """When the prefill leg had ended for sure, as the decode node's clock showed it."""
+    if prefill is None or prefill.ended is None:
+        return None
+    return prefill.ended + clocks.between(prefill, decode, prefill.ended).high
 
 
 def fill(store: Queries, rows: Sequence[Sequence[Any]]) -> None:

@@ -14,15 +14,17 @@ from datetime import UTC, datetime
 
 from detectors.boots import load_boots
 from detectors.catalogue import Rule, load_rules, rule_set
+from detectors.clocks import Clocks
 from detectors.findings import Finding, run_rules
 from detectors.joins import DECODE_NOT_SEEN
 from detectors.judgement import Judgements
 from detectors.queries import Queries
+from detectors.reconcile import Reconciliation, fresh_deliveries
 from detectors.requests import Requests
 from detectors.results import Results, write_state
 from detectors.rollup import fill, rollup_row
 from detectors.settings import DetectionSettings
-from detectors.verdicts import Judge
+from detectors.verdicts import LEG_NOT_SEEN, Judge
 
 BATCH = 10_000
 """Legs that one round of rules looks at, with all that share a room with them: memory, not speed, asks for a limit."""
@@ -32,7 +34,8 @@ _CONFIGURED = (
     "SELECT count() AS facts, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
     " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND span = 'pagewitness.node.config'"
 )
-_UNSURE = "SELECT response_uid FROM responses WHERE verdict IN ('unknown', 'pending')"
+_HAS_LEGS = f"NOT has(reasons, '{LEG_NOT_SEEN}')"  # the others are for detectors.reconcile
+_UNSURE = f"SELECT response_uid FROM responses WHERE verdict IN ('unknown', 'pending') AND {_HAS_LEGS}"
 _LEFT_BY_SILENCE = (
     "SELECT response_uid FROM responses WHERE verdict = 'unknown'"
     " AND hasAny(reasons, ['decode_emitter_silent', 'prefill_emitter_silent'])"
@@ -74,16 +77,18 @@ class Runner:
         previous = self._store.rows("SELECT toUnixTimestamp64Nano(cursor) AS cursor FROM detection_state")
         since: int = previous[0]["cursor"] if previous else 0
         boots = load_boots(self._store)
-        watermark = boots.watermark(now, self._settings.silence, self._settings.clock_error)
-        judge = Judge(boots, self._rules, self._settings, now, watermark)
+        clocks = Clocks(self._store, self._settings.clock_error)
+        watermark = boots.watermark(now, self._settings.silence, clocks)
+        judge = Judge(boots, self._rules, self._settings, now, watermark, clocks)
         silent = boots.silent(now, self._settings.silence)
         heard_again = self._silent is None or bool(self._silent - silent)
+        deliveries = fresh_deliveries(self._store, since)  # first: what arrives now is for the next pass
         to_judge, cursor = self._to_judge(since, heard_again)
         rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
         changed = 0
         for uids in self._batches(to_judge):
-            requests = Requests(self._store, boots)
+            requests = Requests(self._store, boots, clocks)
             requests.load(uids)
             # both legs of a request may be on the list, in different batches
             response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts]
@@ -91,6 +96,9 @@ class Runner:
             said, differing = self._judge_batch(requests, judge, response_uids, results)
             verdicts |= said
             changed += differing
+        cursor = max([cursor, *(one.row["arrived"] for one in deliveries)])
+        reconciliation = Reconciliation(self._store, clocks, watermark, time.time_ns())
+        changed += reconciliation.run(deliveries, since, cursor)
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         evidence_from = oldest[0]["oldest"] if oldest[0]["boots"] else None
         write_state(self._store, now, cursor, watermark, evidence_from, rules_text)
@@ -105,8 +113,16 @@ class Runner:
         judgements = Judgements(self._store, requests, judge)
         joins = {uid: requests.joins(uid) for uid in response_uids}
         joins = {uid: found for uid, found in joins.items() if found}
+        requests.load_namesakes(joins)
         rows = [
-            rollup_row(join, judgements.covered(join), judge.boots, judge.watermark)
+            rollup_row(
+                join,
+                judgements.covered(join),
+                requests.reused_identities(join),
+                judge.boots,
+                judge.clocks,
+                judge.watermark,
+            )
             for found in joins.values()
             for join in found
             if join.why_not != DECODE_NOT_SEEN  # no rule can say anything of it
@@ -138,12 +154,12 @@ class Runner:
         uids = {row["uid"] for row in fresh}
         uids |= {
             row["response_uid"]
-            for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'pending'")
+            for row in self._store.rows(f"SELECT response_uid FROM responses WHERE verdict = 'pending' AND {_HAS_LEGS}")
         }
         if fresh:
             oldest = min(row["first"] for row in fresh)
             reopened = self._store.rows(
-                "SELECT response_uid FROM responses WHERE verdict IN ('violation', 'unknown')"
+                f"SELECT response_uid FROM responses WHERE verdict IN ('violation', 'unknown') AND {_HAS_LEGS}"
                 " AND coalesce(ended, started) >= {oldest:DateTime64(9, 'UTC')}",
                 {"oldest": oldest},
             )

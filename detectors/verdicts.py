@@ -13,10 +13,14 @@ from datetime import datetime
 
 from detectors.boots import Boot, Boots
 from detectors.catalogue import Rule
+from detectors.clocks import Clocks
 from detectors.coherence import faults
-from detectors.joins import DECODE_NOT_SEEN, Join
+from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, Join
 from detectors.legs import Leg
 from detectors.settings import DetectionSettings
+
+LEG_NOT_SEEN = "leg_not_seen"
+"""Why nothing is known of a response but that a gateway handed it to a client."""
 
 REASONS: dict[str, str] = {
     "decode_leg_running": "the request is still being answered",
@@ -35,17 +39,22 @@ REASONS: dict[str, str] = {
     "prefill_config_unknown": "the prefill node never said how it is configured",
     "decode_rank_not_seen": "a rank of the decode node was not heard",
     "prefill_rank_not_seen": "a rank of the prefill node was not heard",
+    "decode_rank_missing": "a rank that the decode node lists by name was never heard",
+    "prefill_rank_missing": "a rank that the prefill node lists by name was never heard",
     "decode_contradicted": "two facts of the decode leg contradict each other",
     "prefill_contradicted": "two facts of the prefill leg contradict each other",
     "decode_leg_retracted": "the decode leg was retracted; its resumption is not followed by this rule set",
     "prefill_leg_retracted": "the prefill leg was retracted; its resumption is not followed by this rule set",
     "decode_incoherent": "the facts of the decode leg do not fit together",
     "prefill_incoherent": "the facts of the prefill leg do not fit together",
+    "prompt_mismatch": "the two legs had prompts of different length",
     "page_size_mismatch": "the two nodes have pages of different size",
     "peer_not_seen": "no prefill leg of this request was seen",
     DECODE_NOT_SEEN: "a prefill leg of this request was seen, and no decode leg",
+    NO_PREFILL: "the engine's fake backend stood in for a prefill node: nothing filled the pages that it read",
     "ambiguous_join": "several legs could belong together (a room was used more than once)",
     "join_mismatch": "the legs of this room name different destinations",
+    LEG_NOT_SEEN: "a gateway delivered this response, and no leg of it was seen on any node",
     "tenant_mismatch": "the two legs were filed under different tenants",
     "rule_blind": "a contamination rule lacks a fact that this node does not supply",
     "prefix_unattributed": "it reused cached pages whose writer is not known to be this tenant",
@@ -73,7 +82,8 @@ class Judge:
     rules: tuple[Rule, ...]
     settings: DetectionSettings
     now: datetime
-    watermark: datetime
+    watermark: datetime  # by the receiver's clock
+    clocks: Clocks
 
     def decide(self, join: Join, contaminated: bool, prefix_reasons: Sequence[str]) -> Verdict:
         """The verdict of one decode leg on one rank."""
@@ -90,12 +100,14 @@ class Judge:
         missing: list[str] = []
         waiting: list[str] = []
         if join.why_not == DECODE_NOT_SEEN:
-            seen_by = join.decode.ended or join.decode.last_time
-            return ([], [DECODE_NOT_SEEN]) if self.watermark <= seen_by else ([DECODE_NOT_SEEN], [])
+            can_come = self.watermark <= self._seen_by(join.decode)
+            return ([], [DECODE_NOT_SEEN]) if can_come else ([DECODE_NOT_SEEN], [])
         self._leg_gaps("decode", join.decode, missing, waiting)
-        if join.prefill is None:
-            seen_by = join.decode.ended or join.decode.last_time
-            can_come = join.why_not == "peer_not_seen" and self.watermark <= seen_by
+        if join.why_not == NO_PREFILL:
+            if join.decode.read_tokens is not None:
+                missing.append(NO_PREFILL)
+        elif join.prefill is None:
+            can_come = join.why_not == "peer_not_seen" and self.watermark <= self._seen_by(join.decode)
             (waiting if can_come else missing).append(join.why_not)
         else:
             self._leg_gaps("prefill", join.prefill, missing, waiting)
@@ -105,6 +117,11 @@ class Judge:
             if join.decode.ended and join.prefill.ended and all(configs):
                 missing += faults(join, *(config.page_size for config in configs if config))
         return missing, waiting
+
+    def _seen_by(self, leg: Leg) -> datetime:
+        """When a leg was last heard of, by the receiver's clock, at the latest."""
+        at = leg.ended or leg.last_time
+        return at + self.clocks.to_receiver(leg.emitter, leg.boot, at).high
 
     def _leg_gaps(self, role: str, leg: Leg, missing: list[str], waiting: list[str]) -> None:
         boot = self.boots.get(leg.emitter, leg.boot)
@@ -142,6 +159,8 @@ class Judge:
             missing.append("role_not_covered")
         if len(self.boots.ranks_of(boot.config.node)) < boot.config.ranks:
             missing.append(f"{role}_rank_not_seen")
+        if self.boots.unheard_ranks(boot.config.node):
+            missing.append(f"{role}_rank_missing")
         unsupplied = set(boot.config.hooks_missing)
         if any(unsupplied & set(rule.inputs.get(role, ())) for rule in self.rules if rule.contaminates):
             missing.append("rule_blind")

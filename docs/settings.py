@@ -29,7 +29,7 @@ INTRODUCTION = """# Settings
 Made by `make docs` from where each is declared. Every setting is an environment variable. A variable that is read in
 two places has a line for each. Secrets are never printed, not even by `pagewitness-hooks doctor`."""
 
-_HOOK_READERS = {"hooks": "hooks", "agent": "agent", "both": "hooks, agent"}
+_SIDES = ("hooks", "agent", "gateway")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -57,7 +57,8 @@ def documented() -> set[str]:
 def _all() -> Iterator[Documented]:
     for setting in HOOK_SETTINGS:
         takes = setting.kind + (" (secret)" if setting.secret else "")
-        yield Documented(setting.name, _HOOK_READERS[setting.scope], takes, _code(setting.default), setting.help)
+        read_by = ", ".join(side for side in _SIDES if setting.read_in(side))
+        yield Documented(setting.name, read_by, takes, _code(setting.default), setting.help)
     for settings in _settings_classes():
         for name, field in settings.model_fields.items():
             yield _of_field(settings, name, field)

@@ -113,7 +113,7 @@ def _read(
             record = reader.next(snapshot)
             if record is None:
                 break
-            fact = unpack_fact(record)
+            fact = unpack_fact(record, reader.contract)
             span = source.span(fact)
             size += wire_size(span)
             if spans and size > limit:

@@ -1,43 +1,31 @@
 """The console script `pagewitness-hooks`: `agent` and `doctor`.
 
-Exit codes: 0 = done, nothing wrong found; 1 = error, or something wrong found; 2 = usage. Data on stdout, messages on
-stderr.
+Exit codes: 0 = done, nothing wrong found; 1 = error, or something wrong found; 2 = usage; 4 = evidence will be
+incomplete. Data on stdout, messages on stderr.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import signal
 import sys
-import threading
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from types import FrameType
 
-from engine_hooks.agent import Agent
-from engine_hooks.claim import Claim, ClaimedError
-from engine_hooks.doctor import FAIL, WARN, Check, examine
-from engine_hooks.exporter import Exporter
-from engine_hooks.heartbeat import Heartbeats
-from engine_hooks.log import to_stderr
-from engine_hooks.settings import SETTINGS, Settings, SettingsError, load
-from engine_hooks.spool import Spool
-from engine_hooks.transport import ExportError, Transport
+from engine_hooks.doctor import examine
+from engine_hooks.doctor_report import as_json, as_table, exit_code
+from engine_hooks.engine_check import BACKENDS, look
+from engine_hooks.settings import SETTINGS, SettingsError, load
 from engine_hooks.version import VERSION
 
-DONE, ERROR, USAGE = 0, 1, 2
-ONCE_SECONDS = 30.0
-
 _EXAMPLES = """examples:
-  pagewitness-hooks doctor
+  pagewitness-hooks doctor              with the engine's own Python, on its host
+  pagewitness-hooks doctor --json --backend nixl
   pagewitness-hooks agent --url https://witness.example:4318 --token-file /etc/pagewitness/token
   pagewitness-hooks agent --once        send what is there, then exit (1 if the receiver does not take it all)
 
 exit codes:
   0 done, nothing wrong found   1 error, or something wrong found   2 usage
+  4 nothing wrong, but evidence will be incomplete here: not an all-clear
 """
 
 
@@ -50,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     if options.command == "doctor":
         return _doctor(options)
-    return _agent(options)
+    from engine_hooks.agent_command import run_agent  # not for the doctor: it says what the agent lacks
+
+    return run_agent(options)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,11 +68,16 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser(
         "doctor",
         help="say what on this host would keep evidence from being recorded or posted",
-        description="Checks versions, settings, keys, directories, rings and the receiver. Changes nothing.",
+        description="Checks versions, settings, keys, directories, rings, the receiver, and which hook points attach "
+        "to the engine of this Python, which is imported and not started. Changes nothing.",
         epilog=_EXAMPLES + "\nsettings:\n" + _settings_help("both"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     doctor.add_argument("--output", choices=("table", "json"), default="table", help="how to print (default: table)")
+    doctor.add_argument("--json", action="store_true", help="the same as --output json")
+    doctor.add_argument(
+        "--backend", choices=BACKENDS, default="mooncake", help="the engine's transfer backend (default: mooncake)"
+    )
     doctor.add_argument("--offline", action="store_true", help="do not ask the receiver")
     return parser
 
@@ -91,91 +86,24 @@ def _settings_help(scope: str) -> str:
     return "".join(
         f"  {setting.name}\n      {setting.help} [{setting.kind}; default: {setting.default or 'none'}]\n"
         for setting in SETTINGS
-        if scope == "both" or setting.scope in (scope, "both")
-    )
-
-
-def _agent(options: argparse.Namespace) -> int:
-    to_stderr()
-    try:
-        settings = load(
-            scope="agent",
-            ring_dir=_absolute(options.ring_dir),
-            export_url=options.export_url,
-            export_token_file=_absolute(options.export_token_file),
-            spool_dir=_absolute(options.spool_dir),
-        )
-        transport = Transport(settings.export_url, settings.export_token_file)
-    except (SettingsError, ExportError) as error:
-        return _fail(error, USAGE)
-    try:
-        claims = [Claim(directory) for directory in {settings.ring_dir, settings.spool_dir}]
-        agent = _make_agent(settings, transport)
-    except (ClaimedError, OSError) as error:
-        return _fail(error, ERROR)
-    print(f"posting the rings in {settings.ring_dir} to {settings.export_url}", file=sys.stderr)
-    complete = _run(agent, once=options.once)
-    print(f"posted {agent.posted} facts", file=sys.stderr)
-    for claim in claims:
-        claim.close()
-    return DONE if complete else _fail("the receiver does not have everything yet; nothing is lost, run again", ERROR)
-
-
-def _run(agent: Agent, *, once: bool) -> bool:
-    """Whether all that was asked is done. A signal ends the loop in good order."""
-    if once:
-        return agent.settle(ONCE_SECONDS)
-    stop = threading.Event()
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    before = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        agent.run(stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return True
-
-
-def _absolute(path: str | None) -> str | None:
-    return path and str(Path(path).absolute())
-
-
-def _make_agent(settings: Settings, transport: Transport) -> Agent:
-    return Agent(
-        settings.ring_dir,
-        Exporter(transport),
-        Spool(settings.spool_dir, settings.spool_bytes),
-        Heartbeats(f"{settings.emitter}/agent"),
-        heartbeat_seconds=settings.heartbeat_seconds,
+        if setting.read_in(scope)
     )
 
 
 def _doctor(options: argparse.Namespace) -> int:
     checks = examine(os.environ, ask_receiver=not options.offline)
-    if options.output == "json":
-        print(json.dumps({"checks": [asdict(check) for check in checks]}, indent=2))
+    try:
+        tier = load(os.environ).tier
+    except SettingsError:
+        tier = "control"  # what is wrong with the settings is among the checks
+    print("looking at the engine, if it is here: its import takes some seconds", file=sys.stderr)
+    engine, found = look(os.environ, tier, options.backend)
+    checks += found
+    if options.json or options.output == "json":
+        print(as_json(checks, engine))
     else:
-        _print_table(checks)
-    return ERROR if any(check.status == FAIL for check in checks) else DONE
-
-
-def _print_table(checks: Sequence[Check]) -> None:
-    colours = {FAIL: "\033[31m", WARN: "\033[33m"} if sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
-    width = max(len(check.name) for check in checks)
-    for check in checks:
-        colour = colours.get(check.status, "")
-        plain = "\033[0m" if colour else ""
-        print(f"{colour}{check.status:<4}{plain}  {check.name:<{width}}  {check.detail}")
-        if check.status != "ok" and check.advice:
-            print(f"      {'':<{width}}  -> {check.advice}")
-
-
-def _fail(problem: object, code: int) -> int:
-    print(f"pagewitness-hooks: {problem}", file=sys.stderr)
-    return code
+        print(as_table(checks, engine, colours=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return exit_code(checks)
 
 
 if __name__ == "__main__":

@@ -8,23 +8,25 @@ import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 
 from engine_hooks.ring_format import SUFFIX, RingError
 from engine_hooks.ring_reader import RingReader
 from engine_hooks.settings import SETTINGS, Settings, SettingsError, load
-from engine_hooks.transport import ExportError, Outcome, Transport
 from engine_hooks.version import VERSION
 
-OK, WARN, FAIL = "ok", "warn", "fail"
+OK, WARN, BLIND, FAIL = "ok", "warn", "blind", "fail"
 _OTEL = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-common")
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: `status` is ok, warn or fail; `advice` says what to do where it is not ok."""
+    """One finding; `advice` says what to do where it is not ok.
+
+    `status` is ok, warn (worth a look), blind (evidence will be incomplete here) or fail (nothing works like this).
+    """
 
     name: str
     status: str
@@ -59,21 +61,15 @@ def _versions() -> Iterator[Check]:
             yield Check(package, FAIL, "not installed", "pip install pagewitness-hooks")
         else:
             yield Check(package, OK, version)
-    if util.find_spec("sglang") is None:
-        yield Check(
-            "sglang", WARN, "not importable here", "run the doctor with the engine's own Python, if this is its host"
-        )
-    else:
-        yield Check("sglang", OK, _version("sglang") or "importable, version unknown")
 
 
 def _keys(settings: Settings) -> Iterator[Check]:
     switch = next(one.name for one in SETTINGS if one.field == "hooks")
-    yield Check("hooks", OK if settings.hooks else WARN, "on" if settings.hooks else "off", f"{switch} keeps them out")
+    yield Check("hooks", OK if settings.hooks else BLIND, "on" if settings.hooks else "off", f"{switch} keeps them out")
     if settings.mac_keys:
         yield Check("MAC keys", OK, f"ids {', '.join(key.id for key in settings.mac_keys)}")
     else:
-        yield Check("MAC keys", WARN, "none", "set PAGEWITNESS_MAC_KEYS: every request is unattributed without")
+        yield Check("MAC keys", BLIND, "none", "set PAGEWITNESS_MAC_KEYS: every request is unattributed without")
     if settings.evidence_key:
         yield Check("evidence key", OK, f"id {settings.evidence_key.id}")
     else:
@@ -139,6 +135,10 @@ def _rings(directory: Path) -> Iterator[Check]:
 
 
 def _receiver(settings: Settings) -> Check:
+    try:
+        from engine_hooks.transport import ExportError, Outcome, Transport
+    except ImportError as error:
+        return Check("receiver", FAIL, f"the agent cannot post from here: {error}", "pip install pagewitness-hooks")
     try:
         transport = Transport(settings.export_url, settings.export_token_file, timeout=3.0)
     except ExportError as error:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from engine_hooks.conventions import SPANS, TRAFFIC, UNATTRIBUTED, Attribute, Span, Type
+from engine_hooks.conventions import CONTRACT_VERSION, SPANS, TRAFFIC, UNATTRIBUTED, Attribute, Span, Type
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -38,13 +38,16 @@ _FORMATS = {
     Type.TEXT: "I",  # byte length of the tail
     Type.TEXTS: "I",
     Type.PAGES: "I",
+    Type.PER_PAGE: "I",
+    Type.INTS: "I",
 }
-_TAILED = frozenset({Type.TEXT, Type.TEXTS, Type.PAGES})
+_NUMBERS = frozenset({Type.PAGES, Type.PER_PAGE, Type.INTS})
+_TAILED = frozenset({Type.TEXT, Type.TEXTS}) | _NUMBERS
 _PAGE_FORMATS = frozenset({"i", "I", "<i", "<I", "=i", "=I"})
 _NO_DIGEST = bytes(16)
 
 Value: TypeAlias = "int | bool | str | bytes | tuple[str, ...] | array[int]"
-"""ENUM and TEXT as str, DIGEST as 16 bytes, TEXTS as a tuple of str, PAGES as an `array('i')`."""
+"""ENUM and TEXT as str, DIGEST as 16 bytes, TEXTS as a tuple of str, lists of numbers as an `array('i')`."""
 
 
 class FactError(ValueError):
@@ -74,23 +77,23 @@ class Fact:
 
 
 class Layout:
-    """The packed body of one kind of span.
+    """The packed body of one kind of span, as a contract version has it.
 
     `pack_into` packs, for a leg fact, ``identity (40 bytes), ordinal, presence, *fields``, else ``presence, *fields``,
     the fields in the contract's order. `presence` has one bit for each field, in the same order. `tail` is where in the
     record the tails begin, `size` the size of a record without any, both in bytes.
     """
 
-    __slots__ = ("_bits", "attributes", "code", "pack_into", "size", "span", "struct", "tail")
+    __slots__ = ("_bits", "_pages", "_per_page", "attributes", "code", "pack_into", "size", "span", "struct", "tail")
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: Span, version: int = CONTRACT_VERSION) -> None:
         if len(span.fields) > 32:
             raise FactError(f"{span.name} has {len(span.fields)} attributes; a record has room for 32 presence bits")
-        tails = [one.attribute.type for one in span.fields if one.attribute.type in _TAILED]
-        if Type.PAGES in tails[:-1]:
-            raise FactError(f"{span.name}: page ids are the last tail of a record, and there is one list of them")
+        numbers = [one.attribute.type for one in span.fields if one.attribute.type in _NUMBERS]
+        if Type.PAGES in numbers[1:]:
+            raise FactError(f"{span.name}: page ids are the first of its lists, and there is one such list")
         self.span = span
-        self.attributes: tuple[Attribute, ...] = tuple(candidate.attribute for candidate in span.fields)
+        self.attributes: tuple[Attribute, ...] = tuple(one.attribute for one in span.fields if one.since <= version)
         leg = f"{IDENTITY.size}sI" if span.leg else ""
         self.struct = struct.Struct("@" + leg + "I" + "".join(_FORMATS[one.type] for one in self.attributes))
         self.code = span.code
@@ -98,6 +101,8 @@ class Layout:
         self.tail = HEADER.size + self.struct.size
         self.size = -(-self.tail // ALIGN) * ALIGN
         self._bits = {one.name: 1 << place for place, one in enumerate(self.attributes)}
+        self._per_page = [one.name for one in self.attributes if one.type is Type.PER_PAGE]
+        self._pages = next((one.name for one in self.attributes if one.type is Type.PAGES), "")
 
     def presence(self, *names: str) -> int:
         """The presence bits of these attributes. Raises KeyError for one that the span does not have."""
@@ -109,6 +114,13 @@ class Layout:
     def required(self, variant: str | None) -> int:
         """The presence bits of everything that this variant of the span must carry."""
         return self.presence(*(one.attribute.name for one in self.span.fields if one.is_required(variant)))
+
+    @property
+    def _tails(self) -> list[int]:
+        """Places of the attributes with a tail, in the order of the tails."""
+        kinds = [one.type for one in self.attributes]
+        texts = [place for place, kind in enumerate(kinds) if kind in _TAILED - _NUMBERS]
+        return texts + [place for place, kind in enumerate(kinds) if kind in _NUMBERS]
 
     def pack(self, values: Mapping[str, Value]) -> tuple[list[object], bytes, memoryview | None]:
         """The struct arguments from `presence` on, the text and the page ids. Absent attributes are not in `values`.
@@ -126,15 +138,17 @@ class Layout:
             raise FactError(f"{self.span.name} needs {', '.join(names)}")
         arguments: list[object] = [self.presence(*values)]
         text = b""
-        pages: memoryview | None = None
+        numbers: list[memoryview] = []
         for attribute in self.attributes:
             argument, tail = _pack_value(attribute, values.get(attribute.name))
             arguments.append(argument)
             if isinstance(tail, memoryview):
-                pages = tail
+                numbers.append(tail)
             elif tail is not None:
                 text += tail
-        return arguments, text, pages
+        if len(numbers) > 1:
+            return arguments, text, memoryview(b"".join(numbers))
+        return arguments, text, numbers[0] if numbers else None
 
     def unpack(self, record: memoryview, traffic: int) -> tuple[LegPart | None, dict[str, Value]]:
         """The leg and the present values of a record of this span. Raises FactError if the bytes do not fit."""
@@ -145,27 +159,39 @@ class Layout:
         leg = None
         first = 0
         if self.span.leg:
-            leg = _leg(parts[0], parts[1], traffic)
             first = 2
+            if not self.span.legless or parts[0][:16] != _NO_DIGEST:
+                leg = _leg(parts[0], parts[1], traffic)
         presence: int = parts[first]
         values: dict[str, Value] = {}
+        tails: dict[int, memoryview] = {}
         at = self.tail
+        for place in self._tails:
+            raw = parts[first + 1 + place]
+            tails[place], at = record[at : at + raw], at + raw
+            if len(tails[place]) != raw:
+                raise FactError(f"{self.span.name}: {self.attributes[place].name} reaches beyond the record")
         for place, attribute in enumerate(self.attributes):
             raw = parts[first + 1 + place]
-            tail = record[:0]
-            if attribute.type in _TAILED:
-                tail, at = record[at : at + raw], at + raw
-                if len(tail) != raw:
-                    raise FactError(f"{self.span.name}: {attribute.name} reaches beyond the record")
+            tail = tails.get(place, record[:0])
             if presence >> place & 1:
                 value = _unpack_value(attribute, raw, tail)
                 if value is not None:
                     values[attribute.name] = value
+        for name in self._per_page:
+            if name in values and len(_numbers(values[name])) != len(_numbers(values.get(self._pages, array("i")))):
+                raise FactError(f"{self.span.name}: {name} is not one for each page")
         return leg, values
 
 
-LAYOUTS: dict[int, Layout] = {span.code: Layout(span) for span in SPANS}
-"""Layout by span code."""
+LAYOUTS_BY_VERSION: dict[int, dict[int, Layout]] = {
+    version: {span.code: Layout(span, version) for span in SPANS if span.since <= version}
+    for version in range(1, CONTRACT_VERSION + 1)
+}
+"""Layout by contract version, then by span code: an agent reads the rings of engines that an older version records."""
+
+LAYOUTS: dict[int, Layout] = LAYOUTS_BY_VERSION[CONTRACT_VERSION]
+"""Layout by span code, as this version records."""
 
 
 def layout_of(span: Span) -> Layout:
@@ -187,16 +213,22 @@ def page_bytes(pages: ReadableBuffer) -> memoryview:
     return view if view.c_contiguous else memoryview(view.tobytes())
 
 
-def unpack_fact(record: memoryview) -> Fact:
-    """The fact in a record (header, body, tails). Raises FactError if the bytes are not a fact of the contract."""
+def unpack_fact(record: memoryview, version: int = CONTRACT_VERSION) -> Fact:
+    """The fact in a record (header, body, tails) that was packed under a contract version. Raises FactError if the
+    bytes are not a fact of it."""
     if len(record) < HEADER.size:
         raise FactError(f"a record of {len(record)} bytes is shorter than its header")
     _, code, traffic, seq, time_ns = HEADER.unpack_from(record)
-    layout = LAYOUTS.get(code)
+    layout = LAYOUTS_BY_VERSION.get(version, {}).get(code)
     if layout is None:
-        raise FactError(f"the contract has no span with code {code}")
+        raise FactError(f"contract version {version} has no span with code {code}")
     leg, values = layout.unpack(record, traffic)
     return Fact(layout.span, seq, time_ns, leg, values)
+
+
+def _numbers(value: Value) -> array[int]:
+    assert isinstance(value, array)
+    return value
 
 
 def _leg(identity: bytes, ordinal: int, traffic: int) -> LegPart:
@@ -233,7 +265,7 @@ def _pack_value(attribute: Attribute, value: Value | None) -> tuple[object, byte
             if text.count(b"\n") != max(len(value) - 1, 0) or value == ("",):
                 raise FactError(f"{attribute.name}: an item holds a line break, or the only item is empty")
             return len(text), text
-        case Type.PAGES if isinstance(value, array):
+        case Type.PAGES | Type.PER_PAGE | Type.INTS if isinstance(value, array):
             view = page_bytes(value)
             return view.nbytes, view
     raise FactError(f"{attribute.name} is of type {attribute.type.value}; this value does not fit")
@@ -252,12 +284,12 @@ def _unpack_value(attribute: Attribute, raw: object, tail: memoryview) -> Value 
         case Type.DIGEST:
             assert isinstance(raw, bytes)
             return raw if raw != _NO_DIGEST else None
-        case Type.PAGES:
-            pages = array("i")
-            if len(tail) % pages.itemsize:
-                raise FactError(f"{attribute.name}: {len(tail)} bytes are no whole number of page ids")
-            pages.frombytes(tail)
-            return pages
+        case Type.PAGES | Type.PER_PAGE | Type.INTS:
+            numbers = array("i")
+            if len(tail) % numbers.itemsize:
+                raise FactError(f"{attribute.name}: {len(tail)} bytes are no whole number of numbers")
+            numbers.frombytes(tail)
+            return numbers
     try:
         text = str(tail, "utf-8")
     except UnicodeDecodeError as error:

@@ -3,7 +3,7 @@
 The gateway knows the tenant by name. It overwrites the request's ``cache_salt`` with :func:`mint_salt`; the hooks on
 the engine nodes check it with :func:`verify_salt` and learn a pseudonym, never a name. Three keys keep three powers
 apart: the pseudonym key (gateway and responders) turns names into pseudonyms, the MAC key (gateway and engines) vouches
-for a salt, the evidence key (engines and responders) digests request ids, rooms and page lists.
+for a salt, the evidence key (gateway, engines and responders) digests request ids, rooms and page lists.
 
 All digests are keyed BLAKE2b with a `person` tag each, so that equal inputs of two kinds never give equal digests.
 """
@@ -130,10 +130,34 @@ def verify_salt(salt: object, mac_keys: Iterable[Key]) -> Identity | None:
     return Identity(bytes.fromhex(tenant), key_id, traffic)
 
 
+class Salts:
+    """`verify_salt` under these keys, with a memory: a salt that was vouched for comes again with every request of its
+    tenant, and is not worked out anew. No client can fill it: what nobody vouches for is never remembered.
+    """
+
+    def __init__(self, mac_keys: Iterable[Key], most: int = 4096) -> None:
+        self._mac_keys = tuple(mac_keys)
+        self._most = most
+        self._vouched: dict[str, Identity] = {}
+
+    def identity(self, salt: object) -> Identity | None:
+        """Who the salt says the request belongs to; see `verify_salt`."""
+        if not isinstance(salt, str):
+            return None
+        known = self._vouched.get(salt)
+        if known is None:
+            known = verify_salt(salt, self._mac_keys)
+            if known is not None:
+                if len(self._vouched) >= self._most:
+                    self._vouched.clear()
+                self._vouched[salt] = known
+        return known
+
+
 class EvidenceKey:
     """Digests of what clients choose (request ids, rooms) and of page lists, keyed so that they cannot be guessed."""
 
-    __slots__ = ("_pages", "_rid", "_room", "_uid", "id")
+    __slots__ = ("_namespace", "_pages", "_rid", "_room", "_uid", "id")
 
     def __init__(self, key: Key) -> None:
         self.id = key.id
@@ -141,6 +165,7 @@ class EvidenceKey:
         self._room = _hasher(key.secret, b"pw.room")
         self._pages = _hasher(key.secret, b"pw.pages")
         self._uid = _hasher(key.secret, b"pw.uid")
+        self._namespace = _hasher(key.secret, b"pw.namespace")
 
     def rid(self, rid: str) -> bytes:
         """Digest (16 bytes) of the request id that the engine used."""
@@ -160,6 +185,17 @@ class EvidenceKey:
         """Digest (16 bytes) of page ids given as int32 little-endian bytes, in order."""
         state = self._pages.copy()
         state.update(pages)
+        return state.digest()
+
+    def namespace(self, *parts: str | None) -> bytes | None:
+        """Digest (16 bytes) of what keeps prefix-cache entries apart, in this order; None if no part says anything."""
+        if not any(parts):
+            return None
+        state = self._namespace.copy()
+        for part in parts:
+            text = _utf8(part or "")
+            state.update(len(text).to_bytes(4, "little"))
+            state.update(text)
         return state.digest()
 
     def uid(self, node_boot: bytes, rid: str, room: int | str | None, occurrence: int) -> bytes:

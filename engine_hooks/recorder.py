@@ -12,92 +12,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import count
 from typing import TYPE_CHECKING
 
 from engine_hooks import conventions as c
-from engine_hooks.facts import IDENTITY, KEY_ID_BYTES, Value, enum_index, layout_of, page_bytes
-from engine_hooks.ring import Ring
+from engine_hooks.facts import Value, enum_index, layout_of
+from engine_hooks.facts import page_bytes as _bytes_of
+from engine_hooks.page_recorder import Leg
+from engine_hooks.page_recorder import digest_of as _digest
+from engine_hooks.transfer_recorder import TransferRecorder
+
+__all__ = ["Leg", "Recorder"]
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _ADMISSION = layout_of(c.REQUEST_ADMISSION)
-_TRANSFER = layout_of(c.TRANSFER)
 _READ = layout_of(c.PAGE_READ)
 _RELEASE = layout_of(c.PAGE_RELEASE)
 _RESPONSE = layout_of(c.RESPONSE)
 _END = layout_of(c.REQUEST_END)
 _CONFIG = layout_of(c.NODE_CONFIG)
 
-_TRAFFIC_INDEX = enum_index(c.TRAFFIC)
 _ADMISSION_INDEX = enum_index(c.ADMISSION)
 _REASON_INDEX = enum_index(c.REASON)
 _PHASE_INDEX = enum_index(c.PHASE)
 _MODE_INDEX = enum_index(c.RELEASE_MODE)
 _FINISH_INDEX = enum_index(c.FINISH)
 _END_INDEX = enum_index(c.END_STATE)
-_RECEIVE, _SEND = (enum_index(c.SIDE)[word] for word in ("receive", "send"))
-_RESERVED, _DESTINATION, _QUEUED, _COMMITTED, _REFUSED = (
-    enum_index(c.STATUS)[word] for word in ("reserved", "destination", "queued", "committed", "refused")
-)
 
 # Presence bits, worked out once: what each variant must carry, and what may come on top.
 _ADMISSION_BITS = _ADMISSION.required("admitted")
 _ADMISSION_STATUS = _ADMISSION.presence(c.HTTP_STATUS.name)
 _ADMISSION_ROOM = _ADMISSION.presence(c.ROOM.name)
-_RESERVED_BITS = _TRANSFER.required("reserved")
-_DESTINATION_BITS = _TRANSFER.required("destination")
-_QUEUED_BITS = _TRANSFER.required("queued")
-_COMMITTED_BITS = _TRANSFER.required("committed")
-_REFUSED_BITS = _TRANSFER.required("refused")
-_TRANSFER_SLOT = _TRANSFER.presence(c.SLOT.name)
+_ADMISSION_RESUMES = _ADMISSION.presence(c.RESUMES.name)
+_ADMISSION_NAMESPACE = _ADMISSION.presence(c.NAMESPACE.name)
 _READ_BITS = _READ.required(None)
 _READ_ROW = _READ.presence(c.ROW.name)
 _READ_GENERATION = _READ.presence(c.ROW_GENERATION.name)
 _RELEASE_BITS = _RELEASE.required(None)
+_RELEASE_AFTER = _RELEASE.presence(c.AFTER_SEQ.name)
 _RESPONSE_BITS = _RESPONSE.required(None)
 _RESPONSE_STATUS = _RESPONSE.presence(c.HTTP_STATUS.name)
 _END_BITS = _END.required(None)
 _END_DESTINATION = _END.presence(c.DESTINATION.name)
+_END_STEPS = _END.presence(c.STEPS.name)
+_END_ACQUIRED = _END.presence(c.ACQUIRED_PAGES.name)
 
 _NO_DIGEST = bytes(16)
-_IDENTITY_OF_A_NODE = frozenset({c.NODE.name, c.RANK.name})
+_IDENTITY_OF_A_NODE = frozenset({c.NODE.name, c.RANK.name, c.RANK_NAMES.name})
 
 
-class Leg:
-    """One leg as the recorder needs it, made once a leg.
-
-    `uid` and `tenant` are 16 bytes (tenant all zero = unattributed), `tenant_key` the id of the pseudonym key (''
-    when unattributed), `traffic` a label of the contract. `ordinal` is the number of the leg's latest fact.
-    Raises ValueError for values of another shape.
-    """
-
-    __slots__ = ("identity", "ordinal", "take", "traffic", "uid")
-
-    def __init__(self, uid: bytes, tenant: bytes, tenant_key: str, traffic: str) -> None:
-        key = tenant_key.encode("ascii")
-        if len(uid) != 16 or len(tenant) != 16 or len(key) > KEY_ID_BYTES or uid == _NO_DIGEST:
-            raise ValueError(
-                "a leg needs a non-zero uid and a tenant of 16 bytes, and a key id of at most 8 characters"
-            )
-        if traffic not in _TRAFFIC_INDEX:
-            raise ValueError(f"traffic is one of {', '.join(_TRAFFIC_INDEX)}")
-        self.uid = uid
-        self.identity = IDENTITY.pack(uid, tenant, key)
-        self.traffic = _TRAFFIC_INDEX[traffic]
-        self.take = count(1).__next__  # atomic: a leg can be seen by two threads
-        self.ordinal = 0
-
-
-class Recorder:
+class Recorder(TransferRecorder):
     """Records facts of one process into its ring. All threads of the process may share one recorder."""
 
-    __slots__ = ("_append", "ring")
-
-    def __init__(self, ring: Ring) -> None:
-        self.ring = ring
-        self._append = ring.append
+    __slots__ = ()
 
     def node_config(
         self,
@@ -120,8 +88,18 @@ class Recorder:
         tier: str,
         hooks_attached: Sequence[str],
         hooks_missing: Sequence[str],
+        rank_names: Sequence[str] = (),
+        parallel: tuple[int, int, int] | None = None,
+        region: str = "",
+        model_revision: str = "",
+        kv_layout: str = "",
+        components: Sequence[str] = (),
+        host_tokens: int | None = None,
+        slots: int | None = None,
+        safety: Sequence[str] | None = None,
     ) -> bool:
-        """What this process is set up to do; at boot and at every change. `node_id` is 16 bytes.
+        """What this process is set up to do; at boot and at every change. `node_id` is 16 bytes, `parallel` the sizes
+        of (tensor, pipeline, data) parallelism. What is not known is left out.
 
         The fingerprint covers everything but node and rank: processes that are set up alike have the same one.
         """
@@ -146,6 +124,20 @@ class Recorder:
                 c.HOOKS_ATTACHED.name: tuple(hooks_attached),
                 c.HOOKS_MISSING.name: tuple(hooks_missing),
             }
+            optional: dict[str, Value | None] = {
+                c.RANK_NAMES.name: tuple(rank_names) or None,
+                c.PARALLEL_TP.name: parallel[0] if parallel else None,
+                c.PARALLEL_PP.name: parallel[1] if parallel else None,
+                c.PARALLEL_DP.name: parallel[2] if parallel else None,
+                c.REGION.name: region or None,
+                c.MODEL_REVISION.name: model_revision or None,
+                c.KV_LAYOUT.name: kv_layout or None,
+                c.COMPONENTS.name: tuple(components) or None,
+                c.HOST_TOKENS.name: host_tokens,
+                c.SLOTS.name: slots,
+                c.SAFETY.name: None if safety is None else tuple(safety),
+            }
+            values |= {name: value for name, value in optional.items() if value is not None}
             values[c.FINGERPRINT.name] = _fingerprint(values)
             arguments, text, _ = _CONFIG.pack(values)
             return self._append(_CONFIG, 0, arguments, text)
@@ -164,9 +156,12 @@ class Recorder:
         room: int | None,
         rid: bytes,
         status: int | None = None,
+        resumes: bytes | None = None,
+        namespace: bytes | None = None,
     ) -> bool:
         """The node took the request in or rejected it. `need_tokens` is the client's length, before any placeholder;
-        `room` (0 or None = no room) and `rid` are keyed digests; a rejection needs the HTTP `status` it carries."""
+        `room` (0 or None = no room), `rid` and `namespace` are keyed digests; a rejection needs the HTTP `status` it
+        carries; `resumes` is the uid of an earlier leg of the same request that was retracted."""
         try:
             leg.ordinal = ordinal = leg.take()
             presence = _ADMISSION_BITS
@@ -176,94 +171,16 @@ class Recorder:
                 presence |= _ADMISSION_STATUS
             elif state == "rejected":
                 return self.hook_error()
+            if resumes is not None:
+                presence |= _ADMISSION_RESUMES
+            if namespace is not None:
+                presence |= _ADMISSION_NAMESPACE
             values = (
                 leg.identity, ordinal, presence, _ADMISSION_INDEX[state], _REASON_INDEX[reason], need_tokens,
-                input_limit, context_tokens, room or 0, _digest(rid), status or 0,
+                input_limit, context_tokens, room or 0, _digest(rid), status or 0, _digest(resumes or _NO_DIGEST),
+                _digest(namespace or _NO_DIGEST),
             )  # fmt: skip
             return self._append(_ADMISSION, leg.traffic, values)
-        except Exception:  # noqa: BLE001 - see node_config
-            return self.hook_error()
-
-    def transfer_reserved(
-        self,
-        leg: Leg,
-        *,
-        room: int,
-        session: str,
-        destination: bytes,
-        pages: ReadableBuffer,
-        prefix_tokens: int,
-        prompt_tokens: int,
-        slot: int | None = None,
-    ) -> bool:
-        """Decode published the pages that it wants filled (past the prefix, in token order)."""
-        try:
-            leg.ordinal = ordinal = leg.take()
-            text = session.encode()
-            view = page_bytes(pages)
-            presence = _RESERVED_BITS if slot is None else _RESERVED_BITS | _TRANSFER_SLOT
-            values = (
-                leg.identity, ordinal, presence, _RECEIVE, _RESERVED, room, len(text), _digest(destination),
-                view.nbytes, view.nbytes >> 2, prefix_tokens, prompt_tokens, 0, 0, 0, slot or 0,
-            )  # fmt: skip
-            return self._append(_TRANSFER, leg.traffic, values, text, view)
-        except Exception:  # noqa: BLE001 - see node_config
-            return self.hook_error()
-
-    def transfer_destination(
-        self,
-        leg: Leg,
-        *,
-        room: int,
-        session: str,
-        destination: bytes,
-        page_count: int,
-        prefix_tokens: int,
-        slot: int | None = None,
-    ) -> bool:
-        """Prefill received the destination list; its digest joins this leg to decode's."""
-        try:
-            leg.ordinal = ordinal = leg.take()
-            text = session.encode()
-            presence = _DESTINATION_BITS if slot is None else _DESTINATION_BITS | _TRANSFER_SLOT
-            values = (
-                leg.identity, ordinal, presence, _SEND, _DESTINATION, room, len(text), _digest(destination),
-                0, page_count, prefix_tokens, 0, 0, 0, 0, slot or 0,
-            )  # fmt: skip
-            return self._append(_TRANSFER, leg.traffic, values, text)
-        except Exception:  # noqa: BLE001 - see node_config
-            return self.hook_error()
-
-    def transfer_queued(
-        self, leg: Leg, *, pages: ReadableBuffer, chunk_page: int, chunk_tokens: int, sender_pages: int
-    ) -> bool:
-        """Prefill enqueued one chunk: its source pages, where it starts in the destination list, its valid tokens."""
-        try:
-            leg.ordinal = ordinal = leg.take()
-            view = page_bytes(pages)
-            values = (
-                leg.identity, ordinal, _QUEUED_BITS, _SEND, _QUEUED, 0, 0, _NO_DIGEST,
-                view.nbytes, view.nbytes >> 2, 0, 0, chunk_page, chunk_tokens, sender_pages, 0,
-            )  # fmt: skip
-            return self._append(_TRANSFER, leg.traffic, values, b"", view)
-        except Exception:  # noqa: BLE001 - see node_config
-            return self.hook_error()
-
-    def transfer_committed(self, leg: Leg, *, prompt_tokens: int) -> bool:
-        """Decode took the transfer for complete, with a prompt of this length."""
-        return self._outcome(leg, _COMMITTED_BITS, _COMMITTED, prompt_tokens)
-
-    def transfer_refused(self, leg: Leg) -> bool:
-        """Decode did not accept the transfer."""
-        return self._outcome(leg, _REFUSED_BITS, _REFUSED, 0)
-
-    def _outcome(self, leg: Leg, presence: int, status: int, prompt_tokens: int) -> bool:
-        try:
-            leg.ordinal = ordinal = leg.take()
-            values = (
-                leg.identity, ordinal, presence, _RECEIVE, status, 0, 0, _NO_DIGEST, 0, 0, 0, prompt_tokens, 0, 0, 0, 0,
-            )  # fmt: skip
-            return self._append(_TRANSFER, leg.traffic, values)
         except Exception:  # noqa: BLE001 - see node_config
             return self.hook_error()
 
@@ -295,15 +212,17 @@ class Recorder:
         prefix_tokens: int,
         written_start: int,
         written_end: int,
+        after_seq: int | None = None,
     ) -> bool:
         """The leg gives its pages up: every page it held in token order, and the token positions that its own
-        forwards wrote, [written_start, written_end)."""
+        forwards wrote, [written_start, written_end). `after_seq`: it happened right after the fact of this seq."""
         try:
             leg.ordinal = ordinal = leg.take()
-            view = page_bytes(pages)
+            view = _bytes_of(pages)
             values = (
-                leg.identity, ordinal, _RELEASE_BITS, _MODE_INDEX[mode], view.nbytes, complete,
-                prefix_tokens, written_start, written_end,
+                leg.identity, ordinal, _RELEASE_BITS if after_seq is None else _RELEASE_BITS | _RELEASE_AFTER,
+                _MODE_INDEX[mode], view.nbytes, complete, prefix_tokens, written_start, written_end, 0, 0,
+                after_seq or 0,
             )  # fmt: skip
             return self._append(_RELEASE, leg.traffic, values, b"", view)
         except Exception:  # noqa: BLE001 - see node_config
@@ -332,36 +251,34 @@ class Recorder:
             return self.hook_error()
 
     def end(
-        self, leg: Leg, *, state: str, queued_pages: int, queued_tokens: int, destination: bytes | None = None
+        self,
+        leg: Leg,
+        *,
+        state: str,
+        queued_pages: int,
+        queued_tokens: int,
+        destination: bytes | None = None,
+        steps: int | None = None,
+        acquired_pages: int | None = None,
     ) -> bool:
-        """The leg's last fact; its own ordinal is the number of facts that the leg has."""
+        """The leg's last fact; its own ordinal is the number of facts that the leg has. `steps` and `acquired_pages`
+        are totals of the exact tier."""
         try:
             leg.ordinal = ordinal = leg.take()
             presence = _END_BITS
             if destination is not None and destination != _NO_DIGEST:
                 presence |= _END_DESTINATION
+            if steps is not None:
+                presence |= _END_STEPS
+            if acquired_pages is not None:
+                presence |= _END_ACQUIRED
             values = (
                 leg.identity, ordinal, presence, _END_INDEX[state], ordinal, _digest(destination or _NO_DIGEST),
-                queued_pages, queued_tokens,
+                queued_pages, queued_tokens, steps or 0, acquired_pages or 0,
             )  # fmt: skip
             return self._append(_END, leg.traffic, values)
         except Exception:  # noqa: BLE001 - see node_config
             return self.hook_error()
-
-    def hook_error(self) -> bool:
-        """Count an exception that a hook swallowed. Returns False, so that a failed record can return it."""
-        self.ring.count_error()
-        return False
-
-    def close(self) -> None:
-        """Mark the ring as cleanly closed; later facts are refused."""
-        self.ring.close()
-
-
-def _digest(value: bytes) -> bytes:
-    if len(value) != 16:  # struct would cut or pad it without a word
-        raise ValueError("a digest has 16 bytes")
-    return value
 
 
 def _fingerprint(values: dict[str, Value]) -> bytes:

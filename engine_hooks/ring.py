@@ -167,6 +167,16 @@ class Ring:
         finally:
             lane.busy = False
 
+    @property
+    def last_seq(self) -> int:
+        """How many facts were recorded so far; facts of other threads may be added while this is read."""
+        following = repr(self._seq)  # a counter shows its next number no other way, but for a deprecated one
+        return int(following[len("count(") : -1]) - 1
+
+    def count_drop(self) -> None:
+        """Say that facts are missing which nobody could hand in: from here back, the evidence has a hole."""
+        self._drop(self._lanes.get(get_ident()))
+
     def count_error(self) -> None:
         """Count an exception that the hook boundary swallowed."""
         lane = self._lanes.get(get_ident())

@@ -277,11 +277,11 @@ def _map(path: Path, descriptor: int) -> mmap.mmap:
     words = memoryview(memory).cast("Q")
     if words[f.W_MAGIC] != f.MAGIC:
         raise f.RingCorruptError(f"{path.name} does not begin like a ring")
-    if words[f.W_VERSION] != f.RING_VERSION or words[f.W_CONTRACT] != CONTRACT_VERSION:
+    if words[f.W_VERSION] != f.RING_VERSION or not 1 <= words[f.W_CONTRACT] <= CONTRACT_VERSION:
         raise f.RingError(
             f"{path.name} was written with ring version {words[f.W_VERSION]} and contract {words[f.W_CONTRACT]}, "
-            f"this agent reads {f.RING_VERSION} and {CONTRACT_VERSION}; "
-            "run the agent of the same pagewitness-hooks version as the engine's hooks"
+            f"this agent reads ring version {f.RING_VERSION} and contracts 1 to {CONTRACT_VERSION}; "
+            "run an agent that is at least as new as the engine's hooks"
         )
     if words[f.W_CAPACITY] + f.HEADER_BYTES != status.st_size or not 1 <= words[f.W_LANES] <= f.MAX_LANES:
         raise f.RingCorruptError(f"{path.name} has {status.st_size} bytes, its header says otherwise")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from engine_hooks.conventions import TIER
 from engine_hooks.identity import Key, KeyFormatError, parse_keys
 
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,98}\Z")
@@ -32,7 +33,8 @@ class SettingsError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One environment variable. `kind` says in words what it takes; `default` is its text where it is not set;
-    `scope` says who reads it: `hooks` (in the engine), `agent`, or `both`."""
+    `scope` says who reads it: `hooks` (in the engine), `agent`, `both`, or `gateway` alone; `gateway` whether a gateway
+    reads it too."""
 
     name: str
     field: str
@@ -42,6 +44,13 @@ class Setting:
     scope: str
     parse: Callable[[str], Any]
     secret: bool = False
+    gateway: bool = False
+
+    def read_in(self, scope: str) -> bool:
+        """Whether this side reads it: `hooks`, `agent` or `gateway`; `both` stands for every side."""
+        if scope == "gateway":
+            return self.gateway or self.scope == "gateway"
+        return scope == "both" or self.scope in (scope, "both")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,14 @@ class Settings:
     """The settings of one process, parsed."""
 
     hooks: bool
+    tier: str
+    kill_file: Path | None
+    region: str
     ring_dir: Path
     ring_bytes: int
     emitter: str
     mac_keys: tuple[Key, ...]
+    pseudonym_keys: tuple[Key, ...]
     evidence_key: Key | None
     node_boot: bytes | None
     export_url: str
@@ -60,14 +73,15 @@ class Settings:
     spool_dir: Path
     spool_bytes: int
     heartbeat_seconds: float
+    engine_metrics_urls: tuple[str, ...]
 
 
 def load(environ: Mapping[str, str] | None = None, scope: str = "both", **overrides: str | None) -> Settings:
     """The settings in `environ` (default: the process's own).
 
-    `scope` is `hooks`, `agent` or `both`: a setting that only the other side reads keeps its default, so that a
-    mistake in it stops nobody else. `overrides` (by field name; None = not given) come from a command line and win
-    over the environment. Raises SettingsError with every fault found.
+    `scope` is `hooks`, `agent`, `gateway`, or `both` for all of them: a setting that only another side reads keeps its
+    default, so that a mistake in it stops nobody else. `overrides` (by field name; None = not given) come from a
+    command line and win over the environment. Raises SettingsError with every fault found.
     """
     source = os.environ if environ is None else environ
     values: dict[str, Any] = {}
@@ -75,7 +89,7 @@ def load(environ: Mapping[str, str] | None = None, scope: str = "both", **overri
     for setting in SETTINGS:
         override = overrides.get(setting.field)
         text = source.get(setting.name, "").strip() if override is None else override.strip()
-        if override is None and scope != "both" and setting.scope not in (scope, "both"):
+        if override is None and not setting.read_in(scope):
             text = ""
         try:
             values[setting.field] = setting.parse(text or setting.default)
@@ -91,6 +105,18 @@ def _switch(text: str) -> bool:
     if text not in ("on", "off"):
         raise ValueError("is neither on nor off")
     return text == "on"
+
+
+def _tier(text: str) -> str:
+    if text not in TIER.choices:
+        raise ValueError("is neither control nor exact")
+    return text
+
+
+def _region(text: str) -> str:
+    if len(text) > 64:
+        raise ValueError("is longer than 64 characters")
+    return text
 
 
 def _size(text: str) -> int:
@@ -138,6 +164,13 @@ def _url(text: str) -> str:
     return text
 
 
+def _urls(text: str) -> tuple[str, ...]:
+    urls = tuple(_url(part.strip()) for part in text.split(",") if part.strip())
+    if len({urlsplit(url).netloc.rpartition(":")[2] for url in urls}) < len(urls):
+        raise ValueError("names two addresses with one port")
+    return urls
+
+
 def _key(text: str) -> Key | None:
     keys = parse_keys(text)
     if len(keys) > 1:
@@ -159,28 +192,48 @@ SETTINGS: tuple[Setting, ...] = (
         "The kill switch: `off` keeps every hook out of the engine.", "hooks", _switch,
     ),
     Setting(
+        "PAGEWITNESS_TIER", "tier", "control or exact", "control",
+        "How much is recorded. `exact` adds the page ids of each allocation, free and step.", "hooks", _tier,
+    ),
+    Setting(
+        "PAGEWITNESS_KILL_FILE", "kill_file", "an absolute path", "",
+        "The kill switch at run time. While a file is there, every hook stands still; it ends the boot, and another "
+        "begins once it is gone. Looked for about once a second.",
+        "hooks", _optional_path,
+    ),
+    Setting(
+        "PAGEWITNESS_REGION", "region", "text of at most 64 characters", "",
+        "Where the node runs; recorded with its configuration.", "hooks", _region,
+    ),
+    Setting(
         "PAGEWITNESS_RING_DIR", "ring_dir", "an absolute path", "/dev/shm/pagewitness",
         "Where recording processes make their rings and the agent finds them; keep it on a memory file system.",
-        "both", _path,
+        "both", _path, gateway=True,
     ),
     Setting(
         "PAGEWITNESS_RING_BYTES", "ring_bytes", "a size of 64 KiB or more, e.g. 32M", "32M",
-        "Room for facts in the ring of each recording process, reserved when it starts.", "hooks", _size,
+        "Room for facts in the ring of each recording process, reserved when it starts.", "hooks", _size, gateway=True,
     ),
     Setting(
         "PAGEWITNESS_EMITTER", "emitter", "letters, digits, '.', '_' and '-'", "",
         "Prefix of the emitters of this host, which the token is bound to; the host's name if not set.",
-        "both", _prefix,
+        "both", _prefix, gateway=True,
     ),
     Setting(
         "PAGEWITNESS_MAC_KEYS", "mac_keys", "id:hex[,id:hex]", "",
-        "Keys that vouch for a tenant's salt, newest first; without one, every request is unattributed.",
-        "hooks", parse_keys, secret=True,
+        "Keys that vouch for a tenant's salt, newest first: a gateway signs with the first, an engine takes any. "
+        "Without one, every request is unattributed.",
+        "hooks", parse_keys, secret=True, gateway=True,
+    ),
+    Setting(
+        "PAGEWITNESS_PSEUDONYM_KEYS", "pseudonym_keys", "id:hex[,id:hex]", "",
+        "Keys that make tenants' pseudonyms, newest first: a gateway uses the first. Never for an engine node.",
+        "gateway", parse_keys, secret=True,
     ),
     Setting(
         "PAGEWITNESS_EVIDENCE_KEY", "evidence_key", "id:hex", "",
-        "Key for the digests of request ids, rooms and page lists; the same on every node. The hooks need it.",
-        "hooks", _key, secret=True,
+        "Key for the digests of request ids, rooms and page lists, the same everywhere. Without, nothing is recorded.",
+        "hooks", _key, secret=True, gateway=True,
     ),
     Setting(
         "PAGEWITNESS_NODE_BOOT", "node_boot", "32 hex digits", "",
@@ -207,5 +260,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "PAGEWITNESS_HEARTBEAT_SECONDS", "heartbeat_seconds", "a number from 0.1 to 3600", "2",
         "How often the agent says how far each emitter's evidence has come; verdicts wait for it.", "agent", _seconds,
+    ),
+    Setting(
+        "PAGEWITNESS_ENGINE_METRICS_URLS", "engine_metrics_urls", "addresses like http://host:30000, with commas", "",
+        "Metrics of this host's engines (--enable-metrics): their own count of requests is held against the legs that "
+        "the hooks recorded. The port of each tells which emitter it belongs to.", "agent", _urls,
     ),
 )  # fmt: skip

@@ -63,12 +63,29 @@ def wire_attributes(fact: Fact) -> dict[str, AttributeValue]:
         if fact.leg.tenant_key:
             wire[c.TENANT_KEY.name] = fact.leg.tenant_key
         wire[c.TRAFFIC.name] = fact.leg.traffic
-    for name, value in fact.values.items():
-        if isinstance(value, array):
-            wire[f"{name}.start"], wire[f"{name}.length"] = run_lengths(value)
-        else:
-            wire[name] = _wire_value(value)
+    for attribute in (one.attribute for one in fact.span.fields):
+        value = fact.values.get(attribute.name)
+        if value is None:
+            continue
+        if attribute.type is c.Type.PAGES:
+            wire |= _wire_pages(fact, attribute, value)
+        elif attribute.type is not c.Type.PER_PAGE:
+            wire[attribute.name] = _wire_value(value)
     return wire
+
+
+def _wire_pages(fact: Fact, attribute: c.Attribute, pages: Value) -> dict[str, AttributeValue]:
+    """A page list as runs, and what the span says of each page as one number a run."""
+    assert isinstance(pages, array)
+    names = [one.attribute.name for one in fact.span.fields if one.attribute.type is c.Type.PER_PAGE]
+    said = [(name, fact.values[name]) for name in names if name in fact.values]
+    if not said:
+        starts, lengths = run_lengths(pages)
+        return {f"{attribute.name}.start": starts, f"{attribute.name}.length": lengths}
+    name, numbers = said[0]
+    assert isinstance(numbers, array)
+    starts, lengths, of_runs = runs_with(pages, numbers)
+    return {f"{attribute.name}.start": starts, f"{attribute.name}.length": lengths, name: of_runs}
 
 
 def run_lengths(pages: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -87,6 +104,24 @@ def run_lengths(pages: Sequence[int]) -> tuple[list[int], list[int]]:
     if starts:
         lengths.append(len(pages) - begin)
     return starts, lengths
+
+
+def runs_with(pages: Sequence[int], numbers: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
+    """As :func:`run_lengths`, where each page has a number: a run ends where that changes, and has one of its own.
+
+    Raises ValueError unless there is a number for each page.
+    """
+    starts: list[int] = []
+    lengths: list[int] = []
+    of_runs: list[int] = []
+    for page, number in zip(pages, numbers, strict=True):
+        if starts and page == starts[-1] + lengths[-1] and number == of_runs[-1]:
+            lengths[-1] += 1
+        else:
+            starts.append(page)
+            lengths.append(1)
+            of_runs.append(number)
+    return starts, lengths, of_runs
 
 
 def wire_size(span: ReadableSpan) -> int:
@@ -115,8 +150,7 @@ def _wire_value(value: Value) -> AttributeValue:
         return value.hex()
     if isinstance(value, tuple):
         return list(value)
-    assert not isinstance(value, array)  # two attributes on the wire: see wire_attributes
-    return value
+    return value.tolist() if isinstance(value, array) else value
 
 
 class _EmitterResource(Resource):

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from engine_hooks.clock_offset import TIME_HEADER, ClockOffset
 from engine_hooks.version import VERSION
 
 _log = logging.getLogger(__name__)
@@ -75,6 +76,8 @@ class Transport:
         self._token_file = token_file
         self._token = self._read_token()
         self._connection: http.client.HTTPConnection | None = None
+        self.clock_offset = ClockOffset()
+        """What the receiver's answers say of its clock."""
 
     def post(self, body: bytes) -> Answer:
         """Post one OTLP message (uncompressed) and say what became of it. Never raises for what a receiver does."""
@@ -103,8 +106,10 @@ class Transport:
 
     def _exchange(self, body: bytes) -> Answer:
         connection = self._connect()
+        started = self.clock_offset.start()
         connection.request("POST", self._path, body, self._headers())
         response = connection.getresponse()
+        self.clock_offset.note(started, response.getheader(TIME_HEADER))
         content = response.read(_MAX_ANSWER)
         if response.read(1):
             self.close()  # not worth reading on

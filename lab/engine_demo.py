@@ -26,7 +26,7 @@ from lab.engine.paths import LabPaths
 from lab.engine.progress import Say, say_on_stderr
 from lab.engine.published import published_truth
 from lab.engine.servers import EMITTER_PREFIX, PairSettings, RunFolder
-from lab.engine.story import FIRST_VICTIM, fill_prefill, forget_on_decode, warm_up
+from lab.engine.stories.oversized import FIRST_VICTIM, fill_prefill, forget_on_decode, warm_up
 from lab.engine.tenants import BY_NAME
 from lab.engine.traffic import Ask, Outcome, Sender, play
 from lab.replay import wait_until_judged

@@ -96,7 +96,7 @@ def true_recipients(truth: Mapping[str, Any]) -> Listed:
     return frozenset(
         (response["tenant"], response["rid"])
         for response in truth["responses"]
-        if any(read["owner_tenant"] != response["tenant"] for read in response["reads"])
+        if any(read["owner_tenant"] not in ("", response["tenant"]) for read in response["reads"])
     )
 
 
@@ -106,7 +106,7 @@ def true_donors(truth: Mapping[str, Any]) -> Listed:
         (read["owner_tenant"], read["owner_rid"])
         for response in truth["responses"]
         for read in response["reads"]
-        if read["owner_tenant"] != response["tenant"]
+        if read["owner_tenant"] not in ("", response["tenant"])
     )
 
 
@@ -122,6 +122,7 @@ def _ranges(details: Iterable[OperatorResponseAnswer]) -> list[dict[str, Any]]:
             "slot_start": read.slot_start,
             "slot_end": read.slot_end,
             "donor_rid": read.donor_rid,
+            "scope": read.scope,
         }
         for detail in details
         for read in detail.reads

@@ -313,6 +313,11 @@ class StatusAnswer(Shape):
     rule_set: str
     lost: int = Field(description="Facts that an agent vouched for or later ones imply, and that are not stored.")
     dropped: int = Field(description="Facts that hooks dropped because their ring was full.")
+    unrecorded: dict[str, int] = Field(
+        description="By emitter: requests that its engine finished, by its own count, and that left no leg. Only where "
+        "the agent was told where to read that count.",
+        default_factory=dict,
+    )
     silent: list[SilentEmitter]
     detection: Detection
     pseudonym_keys: list[str] = Field(description="Ids of the keys under which tenants can be found by name.")

@@ -11,7 +11,18 @@ from engine_hooks.identity import Key
 from notify.answers import DonorAnswer, RecipientAnswer, ResponseAnswer, Scope
 from notify.donors import affected_as_donor
 from notify.errors import UnknownError, UsageError
-from notify.gaps import BOOTS, HOLES, LOSSY, gap_sentences, loss_sentences, losses, silences
+from notify.gaps import (
+    BOOTS,
+    HOLES,
+    LOSSY,
+    SHORTFALLS,
+    gap_sentences,
+    loss_sentences,
+    losses,
+    shortfall_sentences,
+    shortfalls,
+    silences,
+)
 from notify.ids import WantedId
 from notify.question import Question, Span
 from notify.recipients import affected_as_recipient
@@ -75,7 +86,13 @@ class TenantDesk:
         lossy = self._store.rows(question.scope, LOSSY)
         names = [row["boot"] for row in lossy]
         holes = self._store.rows(question.scope, HOLES, boots=names) if names else []
-        return gap_sentences(silent, question.window) + loss_sentences(losses(lossy, holes), question.window)
+        uncounted = shortfalls(self._store.rows(question.scope, SHORTFALLS))
+        window = question.window
+        return [
+            *gap_sentences(silent, window),
+            *loss_sentences(losses(lossy, holes), window),
+            *shortfall_sentences(uncounted, window),
+        ]
 
     def _scope_of(self, tenant: str) -> tuple[TenantScope, tuple[str, ...]]:
         """The tenant's scope and the ids of the keys under which there is evidence of it."""

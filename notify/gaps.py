@@ -29,7 +29,7 @@ GROUP BY emitter, boot HAVING max(closed) = 0
 
 LOSSY = """
 SELECT emitter, boot, max(newest_seq) AS newest_seq, max(high_water) AS high_water, max(drops) AS drops,
-    min(first_time) AS first_time, max(attested) AS attested
+    min(first_time) AS first_time, max(attested) AS attested, sum(fact_count) AS stored
 FROM (
     SELECT emitter, boot, fact_count, newest_seq, 0 AS high_water, 0 AS drops, first_time, 0 AS attested
     FROM boot_activity
@@ -50,6 +50,40 @@ SELECT emitter, boot, earlier, time AS later FROM (
 ) WHERE seq > before + 1
 """
 """SQL: the times between which facts of these boots are missing, from the fact before to the fact after."""
+
+
+SHORTFALLS = """
+SELECT emitter, boot, earlier, minute + toIntervalMinute(1) AS later, missing FROM (
+    SELECT emitter, boot, minute, missing,
+        max(missing) OVER (
+            PARTITION BY emitter, boot ORDER BY minute ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before,
+        lagInFrame(minute, 1, minute) OVER (
+            PARTITION BY emitter, boot ORDER BY minute ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS earlier
+    FROM (
+        SELECT emitter, boot, minute, requests, requests - toInt64(answered) AS missing FROM (
+            SELECT emitter, boot, minute, requests,
+                sum(answers) OVER (PARTITION BY emitter, boot ORDER BY minute) AS answered
+            FROM (
+                SELECT emitter, boot, minute, max(requests) AS requests, sum(answers) AS answers
+                FROM engine_counts GROUP BY emitter, boot, minute
+            )
+        ) WHERE requests > 0
+    )
+) WHERE missing > greatest(before, 0)
+"""
+"""SQL: minutes by which an engine had finished more requests, by its own count, than its hooks had recorded answers;
+each time that it became more. Answers of the whole minute are held against a count from within it: never too many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """So many requests that an engine finished left no leg, and were served between two times."""
+
+    emitter: str
+    boot: str
+    earlier: datetime
+    later: datetime
+    missing: int  # in the boot so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +151,36 @@ def loss_sentences(found: Iterable[Loss], window: Span) -> list[str]:
     emitters = plural(len({one.emitter for one in concerned}), "emitter")
     first, last = iso(concerned[0].earlier), iso(max(one.later for one in concerned))
     return [f"facts of {emitters} were lost between {first} and {last}: what was served then may be missing"]
+
+
+def shortfalls(rows: Iterable[Row]) -> list[Shortfall]:
+    """Where requests left no leg, from rows of SHORTFALLS, the earliest first."""
+    found = [
+        Shortfall(row["emitter"], row["boot"], utc(row["earlier"]), utc(row["later"]), row["missing"]) for row in rows
+    ]
+    return sorted(found, key=lambda one: (one.earlier, one.emitter, one.boot))
+
+
+def shortfall_sentences(found: Iterable[Shortfall], window: Span) -> list[str]:
+    """Why an answer about this window is not complete, without a name of a node; empty if no count says so."""
+    concerned = [
+        one
+        for one in found
+        if (window.end is None or one.earlier < window.end) and (window.start is None or one.later >= window.start)
+    ]
+    if not concerned:
+        return []
+    missing = plural(sum(unrecorded(concerned).values()), "request")
+    first, last = iso(concerned[0].earlier), iso(max(one.later for one in concerned))
+    return [f"by the engines' own count {missing} served up to {last} left no leg, the first after {first}"]
+
+
+def unrecorded(found: Iterable[Shortfall]) -> dict[str, int]:
+    """How many requests left no leg, by emitter."""
+    worst: dict[tuple[str, str], int] = {}
+    for one in found:
+        worst[one.emitter, one.boot] = max(one.missing, worst.get((one.emitter, one.boot), 0))
+    by_emitter: dict[str, int] = {}
+    for (emitter, _boot), missing in sorted(worst.items()):
+        by_emitter[emitter] = by_emitter.get(emitter, 0) + missing
+    return by_emitter

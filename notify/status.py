@@ -8,33 +8,21 @@ from datetime import UTC, datetime, timedelta
 from engine_hooks.version import VERSION
 from notify.answers import Detection, SilentEmitter, StatusAnswer
 from notify.evidence import NEVER
-from notify.gaps import BOOTS, silences
+from notify.gaps import BOOTS, LOSSY, SHORTFALLS, shortfalls, silences, unrecorded
 from notify.operator_store import OperatorStore
 from notify.operator_view import counts_of
 from notify.question import tally
 from notify.times import iso, microseconds, utc
 
-_BOOTS = """
-SELECT emitter, boot, count() AS facts, max(seq) AS newest FROM facts GROUP BY emitter, boot
-"""
-_HEARTBEATS = """
-SELECT subject_emitter AS emitter, subject_boot AS boot, max(seq_high_water) AS high_water, max(drops) AS drops
-FROM facts WHERE span = 'pagewitness.emitter' GROUP BY emitter, boot
-"""
+_BOOTS = "SELECT emitter, boot, count() AS facts FROM facts GROUP BY emitter, boot"
 
 
 def service_status(
     store: OperatorStore, detection: Detection, key_ids: Sequence[str], silence: timedelta = timedelta(minutes=1)
 ) -> StatusAnswer:
     """What `notify status` shows. An emitter that no agent spoke of for `silence` is listed as silent."""
-    stored = {(row["emitter"], row["boot"]): row for row in store.rows(_BOOTS)}
-    heard = {(row["emitter"], row["boot"]): row for row in store.rows(_HEARTBEATS)}
-    lost = 0
-    for identity in stored.keys() | heard.keys():
-        facts = stored[identity]["facts"] if identity in stored else 0
-        newest = stored[identity]["newest"] if identity in stored else 0
-        high_water = heard[identity]["high_water"] if identity in heard else 0
-        lost += max(newest, high_water) - facts
+    stored = store.rows(_BOOTS)
+    lossy = store.rows(LOSSY)
     states = store.rows("SELECT * FROM detection_state")
     state = states[0] if states else None
     unjudged = store.rows(
@@ -46,8 +34,8 @@ def service_status(
     return StatusAnswer(
         schema="pagewitness.status/1",
         version=VERSION,
-        facts=sum(row["facts"] for row in stored.values()),
-        emitters=len({emitter for emitter, _boot in stored}),
+        facts=sum(row["facts"] for row in stored),
+        emitters=len({row["emitter"] for row in stored}),
         boots=len(stored),
         unjudged=unjudged,
         rejects=tally(store.rows("SELECT reason, count() AS n FROM evidence_rejects GROUP BY reason"), "reason"),
@@ -63,8 +51,9 @@ def service_status(
         watermark=iso(state["watermark"]) if state and utc(state["watermark"]) >= NEVER else None,
         judged_at=iso(state["judged_at"]) if state else None,
         rule_set=state["rule_set"] if state else "",
-        lost=lost,
-        dropped=sum(row["drops"] for row in heard.values()),
+        lost=sum(max(row["newest_seq"], row["high_water"], row["stored"]) - row["stored"] for row in lossy),
+        dropped=sum(row["drops"] for row in lossy),
+        unrecorded=unrecorded(shortfalls(store.rows(SHORTFALLS))),
         silent=[
             SilentEmitter(emitter=one.emitter, since=iso(one.since))
             for one in silences(store.rows(BOOTS), datetime.now(UTC), silence)

@@ -62,11 +62,13 @@ TABLES: dict[str, str] = {
     "everyone_verdicts": f"""
         SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody
         FROM responses""",
-    # The store's own: how far detection came, which emitters are heard of, when they recorded; nothing of a tenant.
+    # The store's own: how far detection came, which emitters are heard of, when they recorded, how many requests they
+    # finished; nothing of a tenant.
     "detection_state": "",
     "boot_activity": "",
     "boot_words": "",
     "fact_times": "",
+    "engine_counts": "",
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 

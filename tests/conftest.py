@@ -1,7 +1,7 @@
 """What holds for every test: with ``CI=true`` a skipped test is a failed one.
 
 A test that skips because a part is missing (a namespace, a package, a tool) is a courtesy on a laptop. Where the
-whole is judged it would be a hole that nobody sees.
+whole is judged it would be a hole that nobody sees. And no test fails because the machine is slow.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("at_leisure", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("at_leisure")
 
 
 def _failed_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

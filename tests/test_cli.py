@@ -76,3 +76,8 @@ def test_what_does_not_exist_is_exit_2(arguments: list[str]) -> None:
 def test_dashboards_say_that_there_are_none() -> None:
     done = pagewitness("dashboards")
     assert (done.returncode, done.stdout) == (0, "This version has no dashboard panels.\n")
+
+
+def test_the_hooks_doctor_is_reached_through_the_umbrella_with_its_own_exit_code() -> None:
+    done = pagewitness("hooks", "doctor", "--offline", "--json")
+    assert json.loads(done.stdout)["exit"] == done.returncode

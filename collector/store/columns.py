@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine_hooks.conventions import SEQ, Attribute, Type, attributes, column
+from engine_hooks.conventions import CONTRACT_VERSION, SEQ, SPANS, Attribute, Type, attributes, column, fields_of
 
 TYPES = {
     Type.INT: "Nullable(Int64)",
@@ -14,6 +14,8 @@ TYPES = {
     Type.TEXT: "LowCardinality(String)",
     Type.TEXTS: "Array(String)",
     Type.PAGES: "Array(Int64)",
+    Type.PER_PAGE: "Array(Int64)",
+    Type.INTS: "Array(Int64)",
 }
 """Type of the column, by type of the attribute. Absent is NULL for a number or a truth value, else '' or []."""
 
@@ -25,6 +27,8 @@ IN_DECODED = {
     Type.TEXT: "words",
     Type.TEXTS: "word_lists",
     Type.PAGES: "int_lists",
+    Type.PER_PAGE: "int_lists",
+    Type.INTS: "int_lists",
 }
 """Which map of the table `decoded` holds an attribute's value."""
 
@@ -58,6 +62,18 @@ def attribute_columns() -> tuple[Column, ...]:
 def evidence_columns() -> tuple[Column, ...]:
     """Every column of the table `evidence`, in order."""
     return (RECEIVED_AT, *IDENTITY, *OF_THE_SPAN, *attribute_columns(), CONTENT_HASH)
+
+
+def added_columns(version: int = CONTRACT_VERSION) -> tuple[Column, ...]:
+    """The columns that this version of the contract brought: of attributes that no span had before."""
+    since: dict[Attribute, int] = {}
+    for span in SPANS:
+        for field in fields_of(span):
+            begins = max(span.since, field.since)
+            since[field.attribute] = min(begins, since.get(field.attribute, begins))
+    return tuple(
+        _column(one, wire_name) for one in attributes() if since[one] == version for wire_name in one.wire_names
+    )
 
 
 def _column(one: Attribute, wire_name: str) -> Column:

@@ -7,31 +7,11 @@ function, so attributes are judged in lists, all by the same few functions, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from textwrap import fill
 
-from collector.store.demands import MAX_PAGE_ID, MAX_PAGES, MAX_TEXT, Places, page_lists, words
-from engine_hooks.conventions import BOOT, CONTRACT, EMITTER, SEQ, SPANS
-
-DECODED_COLUMNS: Mapping[str, str] = {
-    "received_at": "DateTime64(9, 'UTC')",
-    "emitter": "String",
-    "boot": "String",
-    "contract": "Int64",
-    "span": "String",
-    "uid": "String",
-    "time": "DateTime64(9, 'UTC')",
-    "ints": "Map(String, Nullable(Int64))",
-    "flags": "Map(String, Nullable(Bool))",
-    "words": "Map(String, String)",
-    "int_lists": "Map(String, Array(Int64))",
-    "word_lists": "Map(String, Array(String))",
-    "content_hash": "UInt64",
-    "reason": "String",
-    "unknown_attributes": "UInt32",
-    "size": "UInt32",
-}
-"""The table `decoded`: one row a span, good or bad, its values in maps by wire name. It keeps nothing."""
+from collector.store.demands import MAX_ITEM, MAX_PAGES, MAX_TEXT, Places, page_lists, words
+from engine_hooks.conventions import BOOT, CONTRACT, EMITTER, SPANS
 
 
 def decode_view() -> str:
@@ -78,26 +58,32 @@ judged AS (
     SELECT
         received_at, emitter, boot, contract, span, span_number, trace_id, start,
         keys, names, ints, flags, words, int_lists, word_lists, places,
-        arrayMap((place, key, kind, item_kind, number, word, word_list) -> multiIf(
+        arrayMap((place, key, kind, item_kind, number, word, word_list, int_list) -> multiIf(
             place = 0, '',
             kind != place_kinds[place] OR countEqual(item_kind, place_item_kinds[place]) != length(item_kind),
             'wrong_type',
             number < place_least[place]
             OR length(word) > {MAX_TEXT}
             OR arrayExists(item -> length(item) > {MAX_TEXT}, word_list)
+            OR arrayExists(item -> item < 0 OR item > {MAX_ITEM}, int_list)
             OR NOT (place_takes_text[place]
                 OR concat(key, '=', word) IN (
 {_list((f"'{word}'" for word in words()), indent=20)}
                 )
                 OR (place_takes_hex[place] AND length(word) = 32 AND lower(hex(unhex(word))) = word)),
             'bad_value',
-            ''), places, keys, kinds, item_kinds, ints, words, word_lists) AS faults,
+            ''), places, keys, kinds, item_kinds, ints, words, word_lists, int_lists) AS faults,
         arrayFirstIndex(fault -> fault != '', faults) AS fault,
+        arrayMap(int_list -> length(int_list), int_lists) AS counts,
+        arrayFirstIndex(
+            (place, count) -> place > 0 AND count > 0 AND count != counts[indexOf(places, place_beside[place])],
+            places, counts) AS uneven,
         words[indexOf(places, span_variant_place[span_number])] AS variant,
         arrayExcept(
             arrayConcat(
                 span_requires[span_number],
-                variant_requires[indexOf(variant_names, concat(span, '/', variant))]),
+                variant_requires[indexOf(variant_names, concat(span, '/', variant))],
+                if(hasAny(places, span_of_leg[span_number]), span_with_leg[span_number], [])),
             places) AS missing,
 {_page_list_checks()}
         -- In whatever order the attributes came, and without those that are not stored. SipHash, because facts are told
@@ -128,16 +114,12 @@ SELECT
         length(arrayDistinct(keys)) != length(keys), 'duplicate_attribute',
         fault > 0, concat(faults[fault], ':', names[fault]),
         notEmpty(missing), concat('missing_attribute:', place_attributes[missing[1]]),
+        uneven > 0, concat('bad_value:', names[uneven]),
         {_page_list_reasons()}
         '') AS reason,
     countEqual(places, 0) AS unknown_attributes,
     byteSize(keys, ints, flags, words, int_lists, word_lists) AS size
 FROM judged"""
-
-
-def seq_of_rejected() -> str:
-    """SQL: the seq of a row of `decoded`, NULL where it has none that could be one."""
-    return f"nullIf(ints['{SEQ.name}'], 0)"
 
 
 def _contract() -> str:
@@ -151,11 +133,14 @@ def _contract() -> str:
         "place_kinds": (place.kind for place in places.all),
         "place_item_kinds": (place.item_kind for place in places.all),
         "place_least": (place.least for place in places.all),
+        "place_beside": places.beside,
         "place_takes_text": (int(place.is_free) for place in places.all),
         "place_takes_hex": (int(place.is_hex) for place in places.all),
         "span_names": (f"'{span.name}'" for span in SPANS),
         "span_variant_place": (places.variant[span] for span in SPANS),
         "span_requires": (places.always[span] for span in SPANS),
+        "span_of_leg": (places.of_leg[span] for span in SPANS),
+        "span_with_leg": (places.with_leg[span] for span in SPANS),
         "variant_names": (f"'{span.name}/{variant}'" for span, variant in variants),
         "variant_requires": variants.values(),
     }
@@ -164,14 +149,10 @@ def _contract() -> str:
 
 def _page_list_checks() -> str:
     lines = []
-    for number, (starts, lengths) in enumerate(page_lists()):
+    for number, (_, lengths) in enumerate(page_lists()):
         lines.append(f"""\
-        int_lists[indexOf(names, '{starts}')] AS starts_{number},
         int_lists[indexOf(names, '{lengths}')] AS lengths_{number},
-        length(starts_{number}) != length(lengths_{number})
-            OR arrayExists(page -> page < 0 OR page > {MAX_PAGE_ID}, starts_{number})
-            OR arrayExists(pages -> pages < 1 OR pages > {MAX_PAGES}, lengths_{number})
-            OR arraySum(lengths_{number}) > {MAX_PAGES} AS bad_runs_{number},""")
+        has(lengths_{number}, 0) OR arraySum(lengths_{number}) > {MAX_PAGES} AS bad_runs_{number},""")
     return "\n".join(lines)
 
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from collector.store.protobuf import KINDS
+from engine_hooks import conventions as c
 from engine_hooks.conventions import ORDINAL, SEQ, SPANS, TENANT, UNATTRIBUTED, Attribute, Field, Span, Type, fields_of
 
 MAX_TEXT = 512
 """Longest text that is stored, in bytes."""
 
-MAX_PAGE_ID = 2**31 - 1
-"""Page ids are int32 in the engine."""
+MAX_ITEM = 2**31 - 1
+"""Largest number in a list: page ids, rows and token positions are int32 in the engine."""
 
 MAX_PAGES = 10_000_000
 """Most pages that one list may hold."""
@@ -30,8 +31,18 @@ _KIND_OF = {
     Type.TEXT: "string_value",
     Type.TEXTS: "array_value",
     Type.PAGES: "array_value",
+    Type.PER_PAGE: "array_value",
+    Type.INTS: "array_value",
 }
-_ITEM_KIND_OF = {Type.TEXTS: "string_value", Type.PAGES: "int_value"}
+_ITEM_KIND_OF = {
+    Type.TEXTS: "string_value",
+    Type.PAGES: "int_value",
+    Type.PER_PAGE: "int_value",
+    Type.INTS: "int_value",
+}
+
+_BESIDE = {c.ROWS: c.STEP_STARTS, c.STEP_STARTS: c.STEP_ENDS, c.STEP_ENDS: c.ROWS, c.ROW_GENERATIONS: c.ROWS}
+"""For lists that stand side by side on a span, which one each is as long as, unless it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,22 @@ class Place:
 
     @property
     def least(self) -> int:
-        """The least number allowed: counts start at 0, sequence numbers at 1."""
+        """The least number allowed: counts start at 0, sequence numbers at 1; an offset goes both ways."""
+        if self.attribute is c.CLOCK_OFFSET:
+            return -(2**63 - 1)
         return 1 if self.attribute in (SEQ, ORDINAL) else 0
+
+    @property
+    def beside(self) -> str:
+        """The wire name of the list that this one is as long as, unless it is empty; its own if it stands alone."""
+        if self.attribute.type is Type.PAGES:
+            starts, lengths = self.attribute.wire_names
+            return lengths if self.wire_name == starts else starts
+        if self.attribute.type is Type.PER_PAGE:
+            pages = next(one for one in self.span.fields if one.attribute.type is Type.PAGES)
+            return pages.attribute.wire_names[0]
+        other = _BESIDE.get(self.attribute)
+        return other.name if other else self.wire_name
 
     @property
     def is_hex(self) -> bool:
@@ -100,6 +125,23 @@ class Places:
     def variant(self) -> dict[Span, int]:
         """The place that names the span's variant; 0 if it has none."""
         return {span: self._number[span.name, span.variant.name] if span.variant else 0 for span in SPANS}
+
+    @cached_property
+    def beside(self) -> list[int]:
+        """For each place, the place of the list that must be as long, unless this one is empty."""
+        return [self._number[place.span.name, place.beside] for place in self.all]
+
+    @cached_property
+    def of_leg(self) -> dict[Span, list[int]]:
+        """Places by which a span that may belong to no leg says that it does belong to one."""
+        fields = {span: c.LEG_FIELDS if span.legless else () for span in SPANS}
+        return {span: [self._number[span.name, one.attribute.name] for one in fields[span]] for span in SPANS}
+
+    @cached_property
+    def with_leg(self) -> dict[Span, list[int]]:
+        """Places that such a span must fill if it fills one of those."""
+        fields = {span: [one for one in c.LEG_FIELDS if one.required] if span.legless else [] for span in SPANS}
+        return {span: [self._number[span.name, one.attribute.name] for one in fields[span]] for span in SPANS}
 
     def _required(self, span: Span, variant: str | None) -> list[int]:
         return [

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 
 from engine_hooks.settings import Settings, SettingsError, load
 
@@ -42,13 +43,21 @@ def _attach(settings: Settings, node_boot: bytes) -> None:
 
     from engine_hooks.recorder import Recorder
     from engine_hooks.ring import Ring
-    from engine_hooks.sglang_plugin.attach import attach
+    from engine_hooks.sglang_plugin.attach import attach_version
+    from engine_hooks.sglang_plugin.kill_file import KillFile
     from engine_hooks.sglang_plugin.parts import build
-    from engine_hooks.sglang_plugin.table import parse_version, targets_for
+    from engine_hooks.sglang_plugin.place import Host
+    from engine_hooks.sglang_plugin.standstill import Standstill
 
     def open_recorder(name: str) -> Recorder:
         return Recorder(Ring.create(settings.ring_dir, f"{settings.emitter}/{name}", settings.ring_bytes))
 
-    parts = build(settings.evidence_key, settings.mac_keys, node_boot, open_recorder)
-    targets = targets_for(parse_version(sglang.__version__))
-    parts.node.attachment = attach(targets, parts.handlers, parts.boundary, hook_registry)
+    host = Host(settings.emitter, settings.region)
+    make = partial(build, settings.evidence_key, settings.mac_keys, node_boot, open_recorder, settings.tier, host)
+    parts = make()
+    if settings.kill_file is not None:
+        standstill = Standstill(parts, make)
+        parts.boundary.kill_file = KillFile(settings.kill_file, standstill.stop, standstill.go)
+    parts.node.attachment = attach_version(
+        sglang.__version__, settings.tier, parts.handlers, parts.boundary, hook_registry
+    )

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
+
+from engine_hooks.sglang_plugin.kill_file import KillFile
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +28,15 @@ LOG_FIRST = 5
 class Boundary:
     """Wraps hooks. `on_error` gets the arguments of the call that failed; `on_switch_off` the hook's name.
 
-    Both may raise: that is swallowed too.
+    Both may raise: that is swallowed too. With a `kill_file`, which must be set before hooks are wrapped, no hook is
+    called while it says that they stand still.
     """
 
     def __init__(self, on_error: Callable[[tuple[Any, ...]], None], on_switch_off: Callable[[str], None]) -> None:
         self._on_error = on_error
         self._on_switch_off = on_switch_off
+        self._rebinders: dict[Hook, Callable[[Hook], None]] = {}
+        self.kill_file: KillFile | None = None
         self.switched_off: set[str] = set()
 
     def guard(self, name: str, hook: Hook) -> Hook:
@@ -39,11 +45,17 @@ class Boundary:
         What is not an Exception (KeyboardInterrupt, SystemExit) is the engine's own business and passes through.
         """
         failures = total = 0
+        kill_file = self.kill_file
 
         def guarded(*args: Any, **kwargs: Any) -> None:
             nonlocal failures, total
             if failures >= SWITCH_OFF_AFTER:
                 return
+            if kill_file is not None:
+                if monotonic() >= kill_file.next_look:
+                    kill_file.look()
+                if kill_file.still:
+                    return
             try:
                 hook(*args, **kwargs)
                 if failures:
@@ -53,7 +65,21 @@ class Boundary:
                 total += 1
                 self._report(name, error, failures, total, (*args, *kwargs.values()))
 
+        def rebind(other: Hook) -> None:
+            nonlocal hook
+            hook = other
+
+        self._rebinders[guarded] = rebind
         return guarded
+
+    def rebind(self, guarded: Hook, hook: Hook) -> None:
+        """From now on `guarded`, which `guard` made, calls another hook. One that was switched off stays so."""
+        self._rebinders[guarded](hook)
+
+    def report_to(self, on_error: Callable[[tuple[Any, ...]], None], on_switch_off: Callable[[str], None]) -> None:
+        """Others take the reports from now on."""
+        self._on_error = on_error
+        self._on_switch_off = on_switch_off
 
     def _report(self, name: str, error: Exception, failures: int, total: int, values: tuple[Any, ...]) -> None:
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
+import weakref
 from collections.abc import Callable
 from multiprocessing.util import Finalize
 from typing import Any
@@ -11,35 +11,56 @@ from typing import Any
 from engine_hooks.recorder import Recorder
 from engine_hooks.ring_format import RingError
 from engine_hooks.sglang_plugin.attach import Attachment
+from engine_hooks.sglang_plugin.cache_keys import composition
+from engine_hooks.sglang_plugin.described import canary_mode, describe
 from engine_hooks.sglang_plugin.legs import Legs
+from engine_hooks.sglang_plugin.place import Host, Place
 from engine_hooks.sglang_plugin.release import shares_prefixes
 
 log = logging.getLogger(__name__)
 
 _ROLES = {"prefill": "prefill", "decode": "decode"}
+_NO_HOST = Host()
 
 
 class Node:
-    """The hook after `Scheduler.__init__`. `open_recorder` makes the ring of an emitter with this name."""
+    """The hook after `Scheduler.__init__`. `open_recorder` makes the ring of an emitter with this name; `watch` is
+    given the scheduler."""
 
-    def __init__(self, legs: Legs, open_recorder: Callable[[str], Recorder]) -> None:
+    def __init__(
+        self,
+        legs: Legs,
+        open_recorder: Callable[[str], Recorder],
+        host: Host = _NO_HOST,
+        watch: Callable[[Any], None] = lambda scheduler: None,
+    ) -> None:
         self._legs = legs
+        self._host = host
+        self._watch = watch
         self._open_recorder = open_recorder
         self.attachment = Attachment()
+        self.scheduler: Callable[[], Any] = lambda: None  # a weak reference, once it is built
+        self._finalizer: Callable[[], Any] = lambda: None
         self._config: dict[str, Any] = {}
 
     def after_init(self, result: Any, scheduler: Any, *_: Any, **__: Any) -> None:
         """Read the configuration, open the ring, record `node.config`; from now on every hook records."""
         if self._legs.recorder is not None:
             return
+        self.scheduler = weakref.ref(scheduler)
         arguments = scheduler.server_args
         role = _ROLES.get(scheduler.disaggregation_mode.value, "unified")
-        place = _Place.of(scheduler)
+        place = Place.of(scheduler)
         limits = self._legs.limits
         limits.role = role
         limits.input_limit = int(scheduler.max_req_input_len)
         limits.context_tokens = int(scheduler.model_config.context_len)
         limits.page_size = int(scheduler.token_to_kv_pool_allocator.page_size)
+        limits.pool_pages = int(scheduler.max_total_num_tokens) // limits.page_size
+        limits.allocator = weakref.ref(_kv_allocator(scheduler.token_to_kv_pool_allocator))
+        limits.prefix_cache = shares_prefixes(scheduler.tree_cache)
+        limits.key_composition = _key_composition()
+        limits.canary = canary_mode(scheduler)
         self._legs.node_boot = place.node_id(self._legs.node_boot)
         pool = scheduler.token_to_kv_pool_allocator.get_kvcache()
         self._config = {
@@ -57,25 +78,34 @@ class Node:
             "kv_dtype": str(getattr(pool, "dtype", "unknown")).removeprefix("torch."),
             "kv_layers": int(getattr(pool, "layer_num", 0)),
             "backend": "none" if role == "unified" else str(arguments.disaggregation_transfer_backend),
-            "prefix_cache": shares_prefixes(scheduler.tree_cache),
-            "tier": "control",
+            "prefix_cache": limits.prefix_cache,
+            "tier": limits.tier,
+            "rank_names": [f"{self._host.prefix}/{role}-{arguments.port}-{label}" for label in place.labels()],
+            "parallel": (int(arguments.tp_size), int(arguments.pp_size), int(arguments.dp_size)),
+            "region": self._host.region,
+            **describe(scheduler),
         }
+        self._watch(scheduler)
         try:
             recorder = self._open_recorder(f"{role}-{arguments.port}-{place.label}")
         except RingError as error:  # its sentence says what to do; it is ours and holds no client text
             log.error("pagewitness: nothing is recorded in this process: %s", error)  # noqa: TRY400
             return
-        Finalize(None, recorder.close, exitpriority=100)  # unlike atexit, it also runs in a child of multiprocessing
+        # unlike atexit, it also runs in a child of multiprocessing
+        self._finalizer = Finalize(None, recorder.close, exitpriority=100)
         self._legs.recorder = recorder
         self.record(recorder)
+
+    def close(self) -> None:
+        """End the boot: close its ring."""
+        self._finalizer()
 
     def record(self, recorder: Recorder) -> None:
         """Record the configuration, with the hooks that are on now."""
         backend = self._config["backend"]
-        missing = self.attachment.missing(backend)
-        recorder.node_config(**self._config, hooks_attached=self.attachment.attached(backend), hooks_missing=missing)
-        if missing:
-            log.warning("pagewitness: this node does not record everything; not on: %s", ", ".join(missing))
+        attached, missing = self.attachment.attached(backend), self.attachment.missing(backend)
+        recorder.node_config(**self._config, hooks_attached=attached, hooks_missing=missing)
+        self.attachment.report(backend)
 
     def hook_switched_off(self, name: str) -> None:
         """A hook is off: say so in a new configuration."""
@@ -83,40 +113,18 @@ class Node:
             self.record(self._legs.recorder)
 
 
-class _Place:
-    """Where in the node this process stands. A data-parallel replica sees other requests: it is a node of its own."""
+def _kv_allocator(allocator: Any) -> Any:
+    """The allocator whose pages are the contract's `kv`: of a pool with a sliding window beside it, the full one."""
+    return getattr(allocator, "full_attn_allocator", None) or allocator
 
-    def __init__(self, *, rank: int, ranks: int, replica: int, label: str) -> None:
-        self.rank = rank
-        self.ranks = ranks
-        self.replica = replica
-        self.label = label
 
-    @classmethod
-    def of(cls, scheduler: Any) -> _Place:
-        from sglang.srt.runtime_context import get_parallel
-
-        parallel, arguments = get_parallel(), scheduler.server_args
-        tp_rank, pp_rank = int(parallel.tp_rank), int(parallel.pp_rank)
-        width, replica = int(arguments.tp_size), 0
-        if arguments.dp_size > 1:
-            if arguments.enable_dp_attention:
-                width = int(parallel.attn_tp_size)
-                replica = tp_rank // width
-            else:
-                holder = getattr(scheduler, "ps", parallel)
-                replica = int(holder.dp_rank or 0)
-        parts = [f"dp{replica}"] if arguments.dp_size > 1 else []
-        parts.append(f"tp{tp_rank}")
-        parts += [f"pp{pp_rank}"] if arguments.pp_size > 1 else []
-        rank = pp_rank * width + tp_rank % width
-        return cls(rank=rank, ranks=width * int(arguments.pp_size), replica=replica, label="-".join(parts))
-
-    def node_id(self, node_boot: bytes) -> bytes:
-        if not self.replica:
-            return node_boot
-        message = node_boot + self.replica.to_bytes(4, "little")
-        return hashlib.blake2b(message, digest_size=16, person=b"pw.replica").digest()
+def _key_composition() -> bytes:
+    """What the prefix cache's key is made of; empty where this engine keeps it somewhere else."""
+    try:
+        return composition()
+    except (ImportError, AttributeError) as error:
+        log.warning("pagewitness: the key of this engine's prefix cache cannot be read (%s)", type(error).__name__)
+        return b""
 
 
 def _engine_version() -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from engine_hooks.sglang_plugin.copies import Copies
+from engine_hooks.sglang_plugin.dialects import kv_of
+from engine_hooks.sglang_plugin.host_tier import HostTier
 from engine_hooks.sglang_plugin.legs import Legs, LegState
+from engine_hooks.sglang_plugin.sharing import Sharing, is_kept
 from engine_hooks.sglang_plugin.transfer import Transfer
 
 
 class Release:
     """Hooks on the ways in which a request gives its pages up."""
 
-    def __init__(self, legs: Legs, transfer: Transfer) -> None:
+    def __init__(self, legs: Legs, transfer: Transfer, copies: Copies, sharing: Sharing, host_tier: HostTier) -> None:
         self._legs = legs
         self._transfer = transfer
+        self._copies = copies
+        self._sharing = sharing
+        self._host_tier = host_tier
 
     def before_retract(self, *, req: Any, **_: Any) -> None:
         """`release_req`: the engine takes the pages back to make room; the request will run again."""
@@ -32,9 +41,9 @@ class Release:
             state.mode = "deferred"
             state.release_deadline = time.monotonic() + float(queue.deferred_kv_release_timeout)
 
-    def before_release(self, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
+    def before_release(self, req: Any, tree_cache: Any, *rest: Any, **named: Any) -> None:
         """`release_kv_cache`: the end of the leg's hold on its pages."""
-        if not req.kv.holds_kv:
+        if not kv_of(req).holds_kv:
             return
         state = self._legs.admit(req)
         recorder = self._legs.recorder
@@ -50,7 +59,10 @@ class Release:
                 row=state.row,
                 row_generation=state.row_generation,
             )
-        self._record(state, self._held(req, tree_cache), self._mode(state), req.kv.kv_committed_len)
+        committed = kv_of(req).kv_committed_len
+        if self._legs.limits.prefix_cache and is_kept(rest, named):
+            self._publish(state, req, committed)
+        self._with_held(state, req, tree_cache, partial(self._record, state, self._mode(state), committed))
         if state.responded:
             self._legs.end(state, how_it_ended(state))
 
@@ -65,7 +77,9 @@ class Release:
         """A running request's pages go into the prefix cache, which may take other pages for them."""
         state = self._legs.find(req)
         if state is not None and shares_prefixes(tree_cache):
-            state.published = self._held(req, tree_cache)
+            self._publish(state, req, state.computed_end or state.prompt_tokens)
+            state.published = before = []
+            self._with_held(state, req, tree_cache, lambda pages, _: before.append(pages))
 
     def after_publish(self, result: Any, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
         """Pages that the cache already had under the same key replace the request's own, which are free from here on:
@@ -74,39 +88,59 @@ class Release:
         if state is None or state.published is None:
             return
         before, state.published = state.published, None
-        after = self._held(req, tree_cache)
-        if after is None or before.tobytes() == after.tobytes():
+        self._with_held(state, req, tree_cache, partial(self._replaced, state, before, kv_of(req).kv_committed_len))
+
+    def _publish(self, state: LegState, req: Any, tokens: int) -> None:
+        self._host_tier.publishing(state)
+        self._sharing.published(state, req, tokens)
+
+    def _replaced(self, state: LegState, before: list[Any], committed: int, after: Any, after_seq: int | None) -> None:
+        (held,) = before
+        if held is None or after is None:
+            self._legs.gap(state)
             return
-        kept = min(len(before), len(after))
-        changed = (before[:kept] != after[:kept]).nonzero()[0]
+        if held.tobytes() == after.tobytes():
+            return
+        kept = min(len(held), len(after))
+        changed = (held[:kept] != after[:kept]).nonzero()[0]
         if len(changed):
             pages = int(changed[-1]) + 1
-            self._record(state, before[:pages], "evict", req.kv.kv_committed_len)
+            self._record(state, "evict", committed, held[:pages], after_seq)
             state.shared_end = pages * self._legs.limits.page_size
 
-    def _held(self, req: Any, tree_cache: Any) -> Any:
-        """Ids of the pages in the request's row, one a page, in token order; None where they are on the GPU only."""
-        table = tree_cache.req_to_token_pool.req_to_token
-        if table.device.type != "cpu":
-            return None
+    def _with_held(self, state: LegState, req: Any, tree_cache: Any, use: Callable[[Any, int | None], None]) -> None:
+        """Call `use` with the ids of the pages in the request's row, one a page, in token order (None if they never
+        arrive), and the seq after which the row held them. On a device that is later; the leg's end waits for it."""
         page_size = self._legs.limits.page_size
-        slots = table.numpy()[req.kv.req_pool_idx, : req.kv.kv_allocated_len : page_size]
-        return (slots // page_size).astype("int32", copy=False)
+        kv = kv_of(req)
+        row = (kv.req_pool_idx, slice(0, kv.kv_allocated_len, page_size))
+        state.waiting += 1
 
-    def _record(self, state: LegState, pages: Any, mode: str, committed: int) -> None:
+        def arrived(slots: Any, after_seq: int | None) -> None:
+            try:
+                use(None if slots is None else (slots // page_size).astype("int32", copy=False), after_seq)
+            finally:
+                self._legs.arrived(state)
+
+        self._copies.take_part(tree_cache.req_to_token_pool.req_to_token, row, arrived)
+
+    def _record(self, state: LegState, mode: str, committed: int, pages: Any, after_seq: int | None) -> None:
         recorder = self._legs.recorder
         if recorder is None:
             return
         start, end = self._written(state, committed)
         start = max(start, state.shared_end)
+        if state.unsure:  # a forward may have gone unseen
+            end = max(end, committed)
         recorder.release(
             state.leg,
             mode=mode,
             pages=_joined(state.pages) if pages is None else pages,
-            complete=pages is not None,
+            complete=pages is not None and not state.unsure,
             prefix_tokens=max(self._prefix(state), state.shared_end),
             written_start=start,
             written_end=max(start, end),
+            after_seq=after_seq,
         )
 
     def _prefix(self, state: LegState) -> int:
@@ -156,5 +190,5 @@ def shares_prefixes(tree_cache: Any) -> bool:
     return bool(asked()) if asked is not None else not tree_cache.is_chunk_cache()
 
 
-def _joined(arrays: list[Any]) -> Any:
-    return memoryview(b"".join(array.tobytes() for array in arrays)).cast("i")
+def _joined(lists: list[bytes]) -> Any:
+    return memoryview(b"".join(lists)).cast("i")

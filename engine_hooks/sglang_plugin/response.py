@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine_hooks.sglang_plugin.copies import Copies
+from engine_hooks.sglang_plugin.dialects import kv_of
 from engine_hooks.sglang_plugin.legs import Legs
 from engine_hooks.sglang_plugin.release import how_it_ended
 from engine_hooks.sglang_plugin.transfer import Transfer
@@ -16,14 +18,17 @@ _NO_STATUS = 500
 class Response:
     """Hooks on the two ways in which an answer leaves the scheduler: the output stream, and an abort message."""
 
-    def __init__(self, legs: Legs, transfer: Transfer) -> None:
+    def __init__(self, legs: Legs, transfer: Transfer, copies: Copies) -> None:
         self._legs = legs
         self._transfer = transfer
+        self._copies = copies
 
     def before_stream(
         self, streamer: Any, reqs: Any, return_logprob: Any = None, skip_req: Any = None, *_: Any, **__: Any
     ) -> None:
-        """`SchedulerOutputStreamer.stream_output`: called every step; under overlap twice for a finished request."""
+        """`SchedulerOutputStreamer.stream_output`: called every step, idle ones included; under overlap twice for a
+        finished request."""
+        self._copies.poll()
         for req in reqs:
             reason = req.finished_reason
             if reason is not None and req is not skip_req:
@@ -48,7 +53,7 @@ class Response:
         state.finish = finish
         state.aborted_status = status
         state.client_abort = is_client_abort(message)
-        self._transfer.flush(state, last=not req.kv.holds_kv)
+        self._transfer.flush(state, last=not kv_of(req).holds_kv)
         recorder.response(
             state.leg,
             finish=finish,
@@ -57,7 +62,7 @@ class Response:
             delivered=_delivered(req, finish, status),
             status=status,
         )
-        if state.released or not req.kv.holds_kv:
+        if state.released or not kv_of(req).holds_kv:
             self._legs.end(state, how_it_ended(state))
 
 

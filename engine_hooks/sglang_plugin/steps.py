@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine_hooks.sglang_plugin.dialects import row_of
 from engine_hooks.sglang_plugin.legs import LEG, Legs, LegState
+from engine_hooks.sglang_plugin.sharing import Sharing
 
 
 class Steps:
     """The hook after `Scheduler.run_batch`."""
 
-    def __init__(self, legs: Legs) -> None:
+    def __init__(self, legs: Legs, sharing: Sharing) -> None:
         self._legs = legs
+        self._sharing = sharing
 
     def after_run_batch(self, result: Any, scheduler: Any, batch: Any, *_: Any, **__: Any) -> None:
         """A decode step attends over its sequence; an extend step computes [prefix, end)."""
@@ -43,7 +46,7 @@ class Steps:
         if recorder is None:
             return
         state.first_read = state.read_tokens = tokens
-        state.row = row = req.kv.req_pool_idx
+        state.row = row = row_of(req)
         generation = getattr(scheduler.req_to_token_pool, "req_generation", None)
         if generation is not None and generation.device.type == "cpu":
             state.row_generation = int(generation[row])
@@ -61,4 +64,6 @@ class Steps:
                 continue
             if state.computed_start is None:  # later chunks of the same prompt start where the one before ended
                 state.computed_start = start
+                if start and self._legs.limits.role != "decode":  # there, a match is known from the transfer
+                    self._sharing.matched(state, start)
             state.computed_end = max(state.computed_end, end)

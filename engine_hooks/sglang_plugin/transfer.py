@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine_hooks.sglang_plugin.legs import LEG, Legs, LegState
+from engine_hooks.sglang_plugin.rooms import Rooms
+from engine_hooks.sglang_plugin.sharing import Sharing
+from engine_hooks.sglang_plugin.slots import Slots
 
 _FAILED = 0  # KVPoll.Failed (sglang.srt.disaggregation.base.conn)
 
@@ -19,6 +22,7 @@ class _Chunk:
     accepted: bool  # whether the transfer manager takes chunks of this room at all
     first_page: int = 0
     contiguous: bool = True
+    last: bool | None = None  # whether the sender takes it for the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,25 +34,37 @@ class _Late:
     first_page: int
     tokens: int
     sender_pages: int
+    last: bool | None
+    state_pages: int
 
 
 class Transfer:
     """Hooks on both ends of a KV transfer, all on the scheduler's thread."""
 
-    def __init__(self, legs: Legs) -> None:
+    def __init__(self, legs: Legs, rooms: Rooms, sharing: Sharing, slots: Slots) -> None:
         self._legs = legs
+        self._rooms = rooms
+        self._sharing = sharing
+        self._slots = slots
+        self._page_bytes: int | None = None
 
     # ------------------------------------------------------------------ decode
 
     def after_create_receiver(self, result: Any, queue: Any, req: Any, is_rebootstrap: bool = False, **_: Any) -> None:
         """`DecodePreallocQueue._create_receiver_and_enqueue`: from now on the receiver stands for the request."""
-        state = self._legs.start(req)
+        state = self._legs.start(req, arrives=not is_rebootstrap)
         if state is not None:
             if is_rebootstrap:  # prefill computes the prompt again, and what was already answered with it
                 state.prompt_tokens = len(req.origin_input_ids) + len(req.output_ids)
             else:
                 state.prompt_tokens = len(req.origin_input_ids)
             setattr(result.kv_receiver, LEG, state)
+            self._enter(req.bootstrap_room, state)
+
+    def _enter(self, room: Any, state: LegState) -> None:
+        """What the engine's transfer threads hear of this room is heard of this leg."""
+        if not self._rooms.enter(room, state):
+            self._legs.gap(state)
 
     def before_send_metadata(
         self,
@@ -70,9 +86,10 @@ class Transfer:
             return
         self._legs.admit_state(state)
         pages = kv_indices.astype("int32", copy=False)
-        state.destination = self._legs.evidence.pages(pages.tobytes())
+        ids = pages.tobytes()
+        state.destination = self._legs.evidence.pages(ids)
         state.prefix_tokens = decode_prefix_len or 0
-        state.pages.append(pages)
+        state.pages.append(ids)
         recorder.transfer_reserved(
             state.leg,
             room=state.room,
@@ -82,16 +99,33 @@ class Transfer:
             prefix_tokens=state.prefix_tokens,
             prompt_tokens=state.prompt_tokens,
             slot=aux_index,
+            peers=getattr(receiver, "required_prefill_response_num", None),
+            page_bytes=self._bytes_of_a_page(getattr(receiver, "kv_mgr", None)),
+            state_pages=_listed(state_indices),
         )
+        if state.prefix_tokens:
+            self._sharing.matched(state, state.prefix_tokens)
+
+    def _bytes_of_a_page(self, manager: Any) -> int | None:
+        """Size of one page over all the buffers that the manager transfers; the same for the life of the node."""
+        if self._page_bytes is None:
+            lengths = getattr(getattr(manager, "kv_args", None), "kv_item_lens", None)
+            self._page_bytes = None if lengths is None else sum(lengths)
+        return self._page_bytes
 
     def before_commit(self, queue: Any, decode_req: Any, **_: Any) -> None:
         """`DecodeTransferQueue._commit_transfer_to_req`: what the request had before."""
         state = self._legs.admit(decode_req.req)
         if state is not None:
             state.outputs = len(decode_req.req.output_ids)
+            if self._legs.limits.tier == "exact":
+                self._slots.taken(state, queue, decode_req)
 
     def after_commit(self, result: Any, queue: Any, decode_req: Any, **_: Any) -> None:
-        """Committed if the request now has one more output token: the engine returns None either way."""
+        """Committed if the request now has one more output token: the engine returns None either way. False (to 0.5.12)
+        means that it will ask again."""
+        if result is False:
+            return
         req = decode_req.req
         state = self._legs.find(req)
         recorder = self._legs.recorder
@@ -101,6 +135,7 @@ class Transfer:
             recorder.transfer_committed(state.leg, prompt_tokens=len(req.origin_input_ids) + state.outputs)
         else:
             recorder.transfer_refused(state.leg)
+            self._slots.refused(state, queue, decode_req)
 
     # ------------------------------------------------------------------ prefill
 
@@ -114,10 +149,10 @@ class Transfer:
             return
         sender = req.disagg_kv_sender
         setattr(sender, LEG, state)
+        self._enter(req.bootstrap_room, state)
         infos = getattr(sender.kv_mgr, "transfer_infos", {}).get(req.bootstrap_room, {})
-        for session, info in list(infos.items()):
-            if info.is_dummy() if callable(info.is_dummy) else info.is_dummy:  # a method in NIXL's older versions
-                continue
+        wanted = {session: info for session, info in list(infos.items()) if not _is_dummy(info)}
+        for session, info in wanted.items():
             pages = info.dst_kv_indices
             recorder.transfer_destination(
                 state.leg,
@@ -125,8 +160,10 @@ class Transfer:
                 session=str(session),
                 destination=self._legs.evidence.pages(pages.astype("int32", copy=False).tobytes()),
                 page_count=len(pages),
-                prefix_tokens=info.decode_prefix_len or 0,
+                prefix_tokens=getattr(info, "decode_prefix_len", None) or 0,  # 0.5.11 has no prefixes on decode
                 slot=info.dst_aux_index,
+                peers=len(wanted),
+                state_pages=_listed(getattr(info, "dst_state_indices", None)),
             )
 
     def before_send(
@@ -150,7 +187,7 @@ class Transfer:
         if state is None or state.chunk is None:
             return
         chunk: _Chunk = state.chunk
-        kept, where = result[0], result[1]
+        kept, where, chunk.last = result[0], result[1], bool(result[2])
         if not isinstance(where, slice):
             chunk.contiguous = False
             return
@@ -160,7 +197,9 @@ class Transfer:
         skipped = (chunk.first_page - whole_start) * page_size
         chunk.tokens = max(0, min(chunk.tokens - skipped, len(kept) * page_size))
 
-    def after_record_indices(self, result: Any, sender: Any, kv_indices: Any, *_: Any, **__: Any) -> None:
+    def after_record_indices(
+        self, result: Any, sender: Any, kv_indices: Any, state_indices: Any = None, **_: Any
+    ) -> None:
         """`CommonKVSender._record_transfer_indices`: the chunk is in the transfer queue."""
         state: LegState | None = getattr(sender, LEG, None)
         recorder = self._legs.recorder
@@ -173,8 +212,10 @@ class Transfer:
         if not chunk.contiguous:  # page ids of a sharded pool, interleaved over the ranks
             self._legs.gap(state)
             return
-        late = _Late(kv_indices, chunk.event, chunk.first_page, chunk.tokens, sender.num_kv_indices)
-        state.pending.append(late)
+        beside = _listed(state_indices) if chunk.last else 0  # the engine sends state with the last chunk only
+        state.pending.append(
+            _Late(kv_indices, chunk.event, chunk.first_page, chunk.tokens, sender.num_kv_indices, chunk.last, beside)
+        )
         self.flush(state)
 
     def flush(self, state: LegState, *, last: bool = False) -> None:
@@ -200,7 +241,7 @@ class Transfer:
             return
         pages = late.pages if hasattr(late.pages, "tobytes") else late.pages.numpy()
         pages = pages.astype("int32", copy=False)
-        state.pages.append(pages)
+        state.pages.append(pages.tobytes())
         state.queued_pages += len(pages)
         state.queued_tokens += late.tokens
         recorder.transfer_queued(
@@ -209,6 +250,8 @@ class Transfer:
             chunk_page=late.first_page,
             chunk_tokens=late.tokens,
             sender_pages=late.sender_pages,
+            last=late.last,
+            state_pages=late.state_pages,
         )
 
 
@@ -220,6 +263,22 @@ def _session(manager: Any) -> str:
     if hasattr(manager, "engine_desc"):  # Mori
         return str(manager.engine_desc.key)
     return str(manager.agent.name) if hasattr(manager, "agent") else "none"  # NIXL
+
+
+def _is_dummy(info: Any) -> bool:
+    """Whether nothing goes to this decode rank. It is a method in NIXL's older versions."""
+    return bool(info.is_dummy() if callable(info.is_dummy) else info.is_dummy)
+
+
+def _listed(state_indices: Any) -> int:
+    """How many indices of state buffers there are: one list for each kind of state, and plain numbers in versions that
+    have one kind only. Nothing but lengths is looked at."""
+    if state_indices is None:
+        return 0
+    if hasattr(state_indices, "dtype"):
+        return len(state_indices)
+    parts = (part for part in state_indices if part is not None)
+    return sum(len(part) if hasattr(part, "__len__") else 1 for part in parts)
 
 
 def _accepts(sender: Any) -> bool:

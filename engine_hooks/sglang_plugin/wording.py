@@ -30,6 +30,14 @@ _FINISHES = {
     "FINISHED_MATCHED_REGEX": "stop",
     "FINISH_ABORT": "abort",
 }
+_FAILURES: tuple[tuple[str, str], ...] = (
+    ("Aborted by ", "aborted"),
+    ("Timed out waiting for ", "timeout"),
+    ("Lost connection with ", "peer_lost"),
+    ("Decode instance could be dead", "peer_lost"),
+    ("Prefill server with bootstrap_addr: ", "peer_lost"),
+)
+_TIMED_OUT = " timed out after "
 _LONGEST_ROOM_BITS = 512  # Python refuses to write much longer integers in decimal
 
 
@@ -53,6 +61,16 @@ def finish_of(finished_reason: Any) -> str:
 def is_client_abort(message: object) -> bool:
     """Whether an abort goes back to a client (or operator) that withdrew the request."""
     return isinstance(message, str) and message.endswith(_CLIENT_ABORT)
+
+
+def failure_of(reason: object) -> str:
+    """A word of `pagewitness.failure` for the reason that the engine gives for a failed transfer."""
+    if not isinstance(reason, str):
+        return "other"
+    for opening, failure in _FAILURES:
+        if reason.startswith(opening):
+            return failure
+    return "timeout" if reason.startswith("Request ") and _TIMED_OUT in reason else "other"
 
 
 def status_of(status_code: Any) -> int | None:

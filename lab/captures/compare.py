@@ -8,10 +8,16 @@ from typing import Any
 
 VIOLATION = "violation"
 
+NOBODY = "nobody"
+"""Donor of a slot that nothing ever wrote."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ForeignSlot:
-    """One slot of foreign KV that a response read: keyed digests of both requests, page, slot inside the page."""
+    """One slot of foreign KV that a response read: keyed digests of both requests, page, slot inside the page.
+
+    `donor` is NOBODY for a slot that nothing ever wrote.
+    """
 
     recipient: str
     page: int
@@ -50,14 +56,14 @@ class Comparison:
 
 
 def true_recipients(truth: Mapping[str, Any]) -> frozenset[str]:
-    """Digests of the requests whose response read another request's bytes."""
+    """Digests of the requests whose response read bytes that were neither theirs nor shared with them."""
     return frozenset(response["rid"] for response in truth["responses"] if response["reads"])
 
 
 def true_slots(truth: Mapping[str, Any]) -> frozenset[ForeignSlot]:
-    """Every slot that held another request's bytes when it was read."""
+    """Every slot that held another request's bytes when it was read, or nobody's."""
     return frozenset(
-        ForeignSlot(response["rid"], read["page"], slot, read["owner_rid"])
+        ForeignSlot(response["rid"], read["page"], slot, read["owner_rid"] or NOBODY)
         for response in truth["responses"]
         for read in response["reads"]
         for slot in range(read["slot_start"], read["slot_end"])
@@ -77,9 +83,13 @@ def compare(
     rid_of = {row["response_uid"]: str(row["rid"]) for row in rows}
     said = frozenset(str(row["rid"]) for row in rows if row["verdict"] == VIOLATION)
     slots = frozenset(
-        ForeignSlot(rid_of[row["response_uid"]], int(row["page"]), slot, str(row["donor_rid"]))
+        ForeignSlot(rid_of[row["response_uid"]], int(row["page"]), slot, _donor(row))
         for row in foreign_ranges
         for slot in range(int(row["slot_start"]), int(row["slot_end"]))
     )
     wanted, wanted_slots = true_recipients(truth), true_slots(truth)
     return Comparison(wanted, wanted_slots, said - wanted, wanted - said, slots - wanted_slots, wanted_slots - slots)
+
+
+def _donor(row: Mapping[str, Any]) -> str:
+    return NOBODY if row.get("scope") == "no_writer" else str(row["donor_rid"])

@@ -45,6 +45,11 @@ class AgentProcess:
                 command, cwd=REPOSITORY, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def wait_drained(self) -> None:
         """Wait until every ring is drained to its end and gone; the processes that wrote them must have ended.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -28,7 +29,10 @@ app = typer.Typer(
     help="The real engine on a CPU: SGLang prefill/decode pairs in a private network namespace (Linux, root).",
 )
 
-Version = Annotated[str, typer.Option("--version", help=f"Engine version: {' or '.join(installation.VERSIONS)}.")]
+CAPTURED_VERSION = "0.5.19"
+"""The engine version that `capture` records on unless it is told another."""
+
+Version = Annotated[str, typer.Option("--version", help=f"Engine version: {', '.join(installation.ALL_VERSIONS)}.")]
 
 
 @app.callback()
@@ -52,10 +56,23 @@ def _telling() -> Iterator[None]:
 
 
 @app.command()
-def install() -> None:
+def install(
+    everything: Annotated[
+        bool, typer.Option("--all", help=f"Also {', '.join(installation.MORE_OVERLAYS)}: 200 MB of disk each.")
+    ] = False,
+) -> None:
     """Install the engine into an environment of its own (`.lab`, or PAGEWITNESS_LAB_DIR). Again: no work."""
     with _telling():
-        installation.install(LabPaths.from_environment())
+        installation.install(LabPaths.from_environment(), everything=everything)
+
+
+@app.command()
+def matrix() -> None:
+    """Print as one JSON line which hook points attach on each version that `install --all` installs."""
+    from lab.engine.matrix import attach_matrix
+
+    with _telling():
+        print(json.dumps({"versions": attach_matrix(LabPaths.from_environment())}))
 
 
 @app.command()
@@ -97,15 +114,31 @@ def run(context: typer.Context) -> None:
 
 @app.command()
 def capture(
-    version: Version = installation.OVERLAYS[0],
+    story: Annotated[str, typer.Option("--story", help="Which story; `stories` lists them.")] = "oversized",
+    version: Version = CAPTURED_VERSION,
     out: Annotated[Path | None, typer.Option("--out", help="Folder to write; by default in lab/captures.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Record every capture that is kept, each in its place.")] = False,
 ) -> None:
-    """Record the story of the oversized prompts on one engine version: bodies, truth and traffic."""
-    from lab.engine.capture import record
-    from lab.engine.paths import REPOSITORY
+    """Record a story on one engine version: bodies, truth and traffic."""
+    from lab.engine.capture import default_folder, record, record_all
+    from lab.engine.stories import STORIES
 
     with _telling():
-        record(version, out or REPOSITORY / "lab" / "captures" / f"sglang-{version}-oversized")
+        if every:
+            record_all()
+            return
+        if story not in STORIES:
+            raise typer.BadParameter(f"no such story: {story!r}; there are {', '.join(STORIES)}")
+        record(STORIES[story], version, out or default_folder(STORIES[story], version))
+
+
+@app.command()
+def stories() -> None:
+    """List the stories that `capture` can record."""
+    from lab.engine.stories import STORIES
+
+    for story in STORIES.values():
+        print(f"{story.name:<16} {', '.join(story.versions):<16} {story.about}")
 
 
 @app.command()

@@ -15,14 +15,16 @@ from lab.engine.pair import ROLES
 _LOSSES = (conventions.DROPS.name, conventions.HOOK_ERRORS.name)
 
 
-def faults(bodies: Iterable[Body]) -> list[str]:
-    """What is wrong, one sentence each; empty when all is well."""
+def faults(bodies: Iterable[Body], ranks: int = 1) -> list[str]:
+    """What is wrong with the evidence of a pair whose nodes have so many ranks; empty when all is well."""
     spans = list(_spans(bodies))
     last: dict[str, dict[str, Any]] = {}
     for name, attributes in spans:
         if name == conventions.EMITTER_STATUS.name:
             last[attributes[conventions.SUBJECT.name]] = attributes
-    found = [f"no {role} process posted its evidence" for role in ROLES if not any(f"/{role}" in name for name in last)]
+    posted = {role: sum(f"/{role}-" in name for name in last) for role in ROLES}
+    found = [f"no {role} process posted its evidence" for role, number in posted.items() if not number]
+    found += [f"{n} of {ranks} {role} processes posted their evidence" for role, n in posted.items() if 0 < n < ranks]
     for subject, attributes in last.items():
         if attributes[conventions.CLOSE.name] == "open":
             found.append(f"{subject} is still open in the last heartbeat")

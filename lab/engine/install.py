@@ -30,7 +30,13 @@ MAIN = "0.5.23"
 OVERLAYS = ("0.5.19",)
 """Further versions that run on the same packages."""
 
+MORE_OVERLAYS = ("0.5.11", "0.5.15", "0.5.20", "0.5.22")
+"""Versions that run on them too, and that only the full tests want: `install` leaves them out unless it is asked."""
+
 VERSIONS = (*OVERLAYS, MAIN)
+ALL_VERSIONS = tuple(
+    sorted((*MORE_OVERLAYS, *VERSIONS), key=lambda version: [int(part) for part in version.split(".")])
+)
 
 PYTHON = "3.11"
 """The lock is made for this CPython, on Linux x86-64."""
@@ -61,8 +67,8 @@ class Part:
         return self.mark.exists() and self.mark.read_text() == self.stamp
 
 
-def parts(paths: LabPaths) -> list[Part]:
-    """Everything that an installation consists of, in order; a later part may need an earlier one."""
+def parts(paths: LabPaths, overlays: tuple[str, ...] = OVERLAYS) -> list[Part]:
+    """Everything that an installation with these overlays consists of, in order: a later part may need an earlier."""
     words = json.dumps(
         {
             "markers": [tenant.marker for tenant in tenants.TENANTS],
@@ -75,37 +81,40 @@ def parts(paths: LabPaths) -> list[Part]:
         Part(
             "the stand-in for CUDA", paths.venv / "cuda-stamp", _digest(Path(cuda_stub.__file__)), lambda: _cuda(paths)
         ),
-        *(_overlay_part(paths, version) for version in OVERLAYS),
+        *(_overlay_part(paths, version) for version in overlays),
         Part("the echo model", paths.model / "lab-stamp", _digest(_MODEL_SCRIPT, words), lambda: _model(paths, words)),
     ]
 
 
-def install(paths: LabPaths, say: Say = say_on_stderr) -> None:
-    """Make every part in `paths.root` that is not there or not up to date.
+def install(paths: LabPaths, say: Say = say_on_stderr, *, everything: bool = False) -> None:
+    """Make every part in `paths.root` that is not there or not up to date; with `everything`, also `MORE_OVERLAYS`.
 
     Raises LabError when a tool is missing or fails; a part that was begun has no mark, and is begun again next time.
     """
     paths.root.mkdir(parents=True, exist_ok=True)
+    versions = ALL_VERSIONS if everything else VERSIONS
     with _only_one(paths.lock, say):
         _system_packages(say)
-        for part in parts(paths):
+        for part in parts(paths, tuple(version for version in versions if version != MAIN)):
             if part.current:
                 continue
             say(f"installing {part.name} into {paths.root}")
             part.make()
             part.mark.write_text(part.stamp)
         hooks_path.make(paths.hooks)
-    say(f"engine lab ready in {paths.root}: SGLang {', '.join(VERSIONS)}")
+    say(f"engine lab ready in {paths.root}: SGLang {', '.join(versions)}")
 
 
 def require_installed(paths: LabPaths, version: str) -> None:
     """Raises LabError unless this version is known, installed and up to date."""
-    if version not in VERSIONS:
-        raise LabError(f"engine version {version} is not known to the lab; there are {', '.join(VERSIONS)}")
-    missing = [part.name for part in parts(paths) if not part.current]
+    if version not in ALL_VERSIONS:
+        raise LabError(f"engine version {version} is not known to the lab; there are {', '.join(ALL_VERSIONS)}")
+    wanted = OVERLAYS if version in VERSIONS else (version,)
+    missing = [part.name for part in parts(paths, wanted) if not part.current]
     if missing or not paths.hooks.exists():
         what = missing[0] if missing else "the hooks' folder"
-        raise LabError(f"{what} is not installed, or not up to date: run `python -m lab.engine install`")
+        more = "" if version in VERSIONS else " --all"
+        raise LabError(f"{what} is not installed, or not up to date: run `python -m lab.engine install{more}`")
 
 
 @contextmanager

@@ -21,13 +21,22 @@ EMITTER_PREFIX = "lab1"
 """Prefix of the emitters of a lab pair; a token of the receiver is bound to such a prefix."""
 
 TRUTH_DIR_SETTING = "LAB_TRUTH_DIR"
+TRUTH_PAUSE_SETTING = "LAB_TRUTH_PAUSE_MS"
+
+
+_ONE_RETRACTION_BACKUP = frozenset({"0.5.11", "0.5.15"})
+"""Versions of the lab that back retracted requests up to the CPU without a choice."""
+
+_RANKS_ENVIRONMENT = {"SGLANG_NCCL_SO_PATH": "/nonexistent/libnccl.so", "TORCHDYNAMO_DISABLE": "1"}
+"""What lets several ranks run on a CPU: no library for GPUs is looked for, and nothing is compiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairSettings:
     """One prefill/decode pair. Pool and context sizes are in tokens.
 
-    `environment` is added to that of both servers, `arguments` to both command lines.
+    `pause_ms` makes each forward of a role take that much longer; it needs `truth`. `environment` is added to that of
+    both servers, `arguments` to both command lines, `role_arguments` to that of one.
     """
 
     version: str
@@ -40,8 +49,11 @@ class PairSettings:
     model_name: str = "lab-echo"
     hooks: bool = True
     truth: bool = False
+    ranks: int = 1
+    pause_ms: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     arguments: tuple[str, ...] = ()
+    role_arguments: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +102,11 @@ def command_line(role: str, settings: PairSettings, paths: LabPaths) -> list[str
         "--disaggregation-mode", role, "--disaggregation-transfer-backend", "mooncake",
         "--disaggregation-bootstrap-port", str(BOOTSTRAP_PORT),
     ]  # fmt: skip
-    if role == "decode":
+    if role == "decode" and settings.version not in _ONE_RETRACTION_BACKUP:
         command += ["--disaggregation-decode-retraction-backup", "cpu_tensor"]
-    return [*command, *settings.arguments]
+    if settings.ranks > 1:
+        command += ["--tp-size", str(settings.ranks), "--disable-custom-all-reduce"]
+    return [*command, *settings.arguments, *settings.role_arguments.get(role, ())]
 
 
 def environment(role: str, settings: PairSettings, paths: LabPaths, run: RunFolder, scratch: Path) -> dict[str, str]:
@@ -127,6 +141,9 @@ def environment(role: str, settings: PairSettings, paths: LabPaths, run: RunFold
         }
     if settings.truth:
         values[TRUTH_DIR_SETTING] = str(run.truth)
+        values[TRUTH_PAUSE_SETTING] = ",".join(f"{name}={pause}" for name, pause in settings.pause_ms.items())
+    if settings.ranks > 1:
+        values |= _RANKS_ENVIRONMENT | {"SGLANG_CPU_OMP_THREADS_BIND": "|".join(map(str, range(settings.ranks)))}
     return values | dict(settings.environment)
 
 

@@ -1,18 +1,21 @@
 """Who wrote the bytes that each response read: told from memory content alone, slot by slot.
 
 For every slot that a decode request was about to read there must be exactly one owner, the request whose forward wrote
-exactly these bytes. Where two requests wrote equal bytes (every rejected prompt is replaced by the same one token),
-the snapshot taken before the transfer decides: bytes that were there before did not come from the reader.
-What stays open is an `Ambiguity`, and a run with one has no truth.
+exactly these bytes. Where two requests wrote equal bytes (every rejected prompt is replaced by the same one token, and
+one text has one KV), place decides: bytes that lay there before the transfer did not come from the reader, and bytes
+that the engine shares on purpose belong to who wrote them in that place.
+What stays open is an `Ambiguity`, and a run with one has no truth. Each rank is told for itself; all must agree.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
-from lab.engine.truth_records import Read, Records
+from lab.engine.truth_places import Grants, Places
+from lab.engine.truth_records import Last, Read, Record, Records, Write
 
 STALE_PAGE = "stale_page"
 """The bytes lay in the page before it was reserved, and nobody wrote over them."""
@@ -20,8 +23,20 @@ STALE_PAGE = "stale_page"
 TRANSFER_TAIL = "transfer_tail"
 """The bytes came with the transfer, which copies whole pages: they lay beyond the valid tokens of the source page."""
 
+LATE_WRITE = "late_write"
+"""The bytes came after the page was reserved, but not with the reader's transfer: somebody else still wrote there."""
+
+NEVER_WRITTEN = "never_written"
+"""Nothing ever wrote the slot in the life of the process, or the slot of the source page whose tail came with it."""
+
+SHARED = "shared"
+"""The engine gave the reader the pages of an equal beginning on purpose: they are not foreign."""
+
 OWN = "own"
 """The reader's own bytes."""
+
+NOBODY = ""
+"""Owner of a slot that was never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +66,21 @@ class Ambiguity:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTruth:
-    """What one response read of the positions of its prompt, in order."""
+    """What one response read: the positions of its prompt, in order; `again`: what it read anew after retractions."""
 
     rid: str
     slots: tuple[SlotRead, ...]
+    again: tuple[SlotRead, ...] = ()
 
     @property
     def foreign(self) -> tuple[SlotRead, ...]:
-        """The slots that held another request's bytes."""
-        return tuple(slot for slot in self.slots if slot.owner != self.rid)
+        """The slots that did not hold the reader's bytes, and were not shared with it on purpose."""
+        return tuple(slot for slot in (*self.slots, *self.again) if slot.via not in (OWN, SHARED))
+
+    @property
+    def shared(self) -> tuple[SlotRead, ...]:
+        """The slots that hold another request's bytes because the engine shares them on purpose."""
+        return tuple(slot for slot in (*self.slots, *self.again) if slot.via == SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,78 +97,143 @@ class _Authors:
 
     def __init__(self, records: Records) -> None:
         self._by_hash: dict[str, list[tuple[int, str, int]]] = defaultdict(list)
+        self._sent: dict[str, int] = {}  # rid -> last position that prefill computed for it
         for write in records.writes:
             for position, digest in enumerate(write.hashes, start=write.start):
                 self._by_hash[digest].append((write.t, write.rid, position))
+            if write.role == "prefill":
+                self._sent[write.rid] = max(self._sent.get(write.rid, 0), write.start + len(write.slots) - 1)
 
     def until(self, digest: str, t: int) -> set[tuple[str, int]]:
         """(rid, position) of everyone who wrote these bytes before time t."""
         return {(rid, position) for when, rid, position in self._by_hash.get(digest, ()) if when < t}
 
+    def in_tail(self, rid: str, position: int, page_size: int) -> bool:
+        """Whether this position lies in the last page that prefill sends for a request, beyond its valid tokens."""
+        last = self._sent.get(rid, -1)
+        return position > last >= 0 and position // page_size == last // page_size
+
 
 def join(records: Records) -> Truth:
-    """The truth of a run from the records of both processes."""
-    authors = _Authors(records)
-    page_size = records.starts[0].page_size
-    responses = []
-    ambiguities: list[Ambiguity] = []
-    for read in records.reads:
-        before = _snapshot_of(records, read)
-        judged = [_judge(read, position, authors, before, page_size) for position in range(len(read.slots))]
-        responses.append(ResponseTruth(read.rid, tuple(one for one in judged if isinstance(one, SlotRead))))
-        ambiguities += [one for one in judged if isinstance(one, Ambiguity)]
-    ambiguities += _later_changes(records, page_size)
-    return Truth(page_size, tuple(responses), tuple(ambiguities))
+    """The truth of a run from the records of all processes."""
+    first, *others = [_Rank(records.of_rank(rank)).truth() for rank in records.ranks]
+    differences = tuple(
+        difference for rank, other in enumerate(others, start=1) for difference in _differences(first, rank, other)
+    )
+    ambiguities = (*first.ambiguities, *(each for other in others for each in other.ambiguities), *differences)
+    return Truth(first.page_size, first.responses, ambiguities)
 
 
-def _snapshot_of(records: Records, read: Read) -> dict[int, str]:
-    """Hashes of the reader's slots before its transfer, by slot: the last snapshot of its room."""
-    found = [snapshot for snapshot in records.snapshots if snapshot.room == read.room and snapshot.t < read.t]
-    return found[-1].hash_of if found else {}
+def _differences(first: Truth, rank: int, other: Truth) -> Iterator[Ambiguity]:
+    for mine, its in zip_longest(sorted(first.responses, key=_rid), sorted(other.responses, key=_rid)):
+        if mine != its:
+            rid = (mine or its).rid
+            yield Ambiguity(rid, 0, 0, 0, f"rank {rank} read other slots than rank 0")
 
 
-def _judge(
-    read: Read, position: int, authors: _Authors, before: dict[int, str], page_size: int
-) -> SlotRead | Ambiguity:
-    slot, digest = read.slots[position], read.hashes[position]
-    page, offset = divmod(slot, page_size)
+def _rid(response: ResponseTruth) -> str:
+    return response.rid
 
-    def open_question(why: str) -> Ambiguity:
-        return Ambiguity(read.rid, position, page, offset, why)
 
-    writers = authors.until(digest, read.t)
-    others = sorted({rid for rid, _ in writers} - {read.rid})
-    reader_wrote_it = (read.rid, position) in writers
-    if slot not in before:
-        return open_question("no snapshot of this slot was taken before the transfer")
-    if not writers:
-        return open_question("nobody wrote these bytes: the pool was not warm")
-    unchanged = before[slot] == digest
-    if reader_wrote_it and unchanged:
-        return open_question("the reader wrote these bytes, and the slot held them before")
-    if reader_wrote_it:
-        return SlotRead(position, page, offset, read.rid, OWN)
-    if not unchanged and any(rid == read.rid for rid, _ in writers):
-        return open_question("the reader wrote these bytes, but for another position")
-    if len(others) != 1:
-        return open_question(f"{len(others)} other requests wrote these bytes: {', '.join(others)}")
-    return SlotRead(position, page, offset, others[0], STALE_PAGE if unchanged else TRANSFER_TAIL)
+class _Rank:
+    """The join of one rank."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._size = records.starts[0].page_size
+        self._untouched = next(start.untouched for start in records.starts if start.role == "decode")
+        self._authors = _Authors(records)
+        self._places = Places(records.writes)
+
+    def truth(self) -> Truth:
+        """What this rank of decode read."""
+        first: dict[str, tuple[SlotRead, ...]] = {}
+        again: dict[str, tuple[SlotRead, ...]] = defaultdict(tuple)
+        ambiguities: list[Ambiguity] = []
+        for read in self._records.reads:
+            judged = self._judged(read, resumed=read.rid in first)
+            slots = tuple(one for one in judged if isinstance(one, SlotRead))
+            ambiguities += [one for one in judged if isinstance(one, Ambiguity)]
+            if read.rid in first:
+                again[read.rid] += slots
+            else:
+                first[read.rid] = slots
+        ambiguities += _later_changes(self._records, self._size)
+        responses = tuple(ResponseTruth(rid, slots, again[rid]) for rid, slots in first.items())
+        return Truth(self._size, responses, tuple(ambiguities))
+
+    def _judged(self, read: Read, *, resumed: bool) -> list[SlotRead | Ambiguity]:
+        before = {} if resumed else self._snapshot_of(read)
+        grants = self._places.grants(self._records.reuses, read)
+        judged = [self._judge(read, position, before, grants) for position in range(len(read.slots))]
+        for one, slot, digest in zip(judged, read.slots, read.hashes, strict=True):
+            if isinstance(one, SlotRead):
+                self._places.put("decode", slot, read.t, digest, one.owner)
+        return judged
+
+    def _snapshot_of(self, read: Read) -> dict[int, str]:
+        """Hashes of the reader's slots before its transfer, by slot: the last snapshot of its room."""
+        found = [each for each in self._records.snapshots if each.room == read.room and each.t < read.t]
+        return found[-1].hash_of if found else {}
+
+    def _judge(self, read: Read, position: int, before: dict[int, str], grants: Grants) -> SlotRead | Ambiguity:
+        slot, digest = read.slots[position], read.hashes[position]
+        page, offset = divmod(slot, self._size)
+
+        def open_question(why: str) -> Ambiguity:
+            return Ambiguity(read.rid, position, page, offset, why)
+
+        def told(owner: str, via: str) -> SlotRead:
+            return SlotRead(position, page, offset, owner, OWN if owner == read.rid else via)
+
+        if (holder := grants.in_place(position, slot, digest)) is not None:
+            return told(holder, SHARED)
+        writers = self._authors.until(digest, read.t)
+        others = sorted({rid for rid, _ in writers} - {read.rid})
+        reader_wrote_it = (read.rid, position) in writers
+        if reader_wrote_it and not others:  # wherever these bytes lie, there is nobody else whose they could be
+            return told(read.rid, OWN)
+        if slot not in before:
+            return open_question("no snapshot of this slot was taken before the transfer")
+        unchanged = before[slot] == digest
+        in_tail = self._authors.in_tail(read.rid, position, self._size)
+        if not writers and digest == self._untouched and (unchanged or in_tail):
+            return told(NOBODY, NEVER_WRITTEN)
+        if not writers:
+            return open_question("nobody wrote these bytes: the pool was not warm")
+        granted = grants.by_transfer(position, digest)
+        if unchanged and (reader_wrote_it or granted is not None):
+            return open_question("the reader wrote these bytes, and the slot held them before")
+        if reader_wrote_it:
+            return told(read.rid, OWN)
+        if granted is not None:
+            return told(granted, SHARED)
+        if not unchanged and any(rid == read.rid for rid, _ in writers):
+            return open_question("the reader wrote these bytes, but for another position")
+        if len(others) != 1:
+            return open_question(f"{len(others)} other requests wrote these bytes: {', '.join(others)}")
+        if unchanged:
+            return told(others[0], STALE_PAGE)
+        return told(others[0], TRANSFER_TAIL if in_tail else LATE_WRITE)
 
 
 def _later_changes(records: Records, page_size: int) -> list[Ambiguity]:
     """What a response read later must be what it read first, and for its own tokens what it wrote itself."""
     expected: dict[str, dict[int, str]] = {}
-    for read in records.reads:
-        expected[read.rid] = dict(enumerate(read.hashes))
-    for write in records.writes:
-        if write.role == "decode" and write.rid in expected:
-            expected[write.rid].update({write.start + offset: digest for offset, digest in enumerate(write.hashes)})
     changes = []
-    for last in records.lasts:
-        for position, (slot, digest) in enumerate(zip(last.slots, last.hashes, strict=True)):
-            if expected[last.rid].get(position) != digest:
-                why = "the slot's bytes changed while the response was being generated"
-                changes.append(Ambiguity(last.rid, position, *divmod(slot, page_size), why))
+    events: list[Record] = [*records.reads, *records.writes, *records.lasts]
+    for event in sorted(events, key=lambda each: each.t):
+        if isinstance(event, Read):
+            expected[event.rid] = dict(enumerate(event.hashes))
+        elif isinstance(event, Write):
+            if event.role == "decode" and event.rid in expected:
+                expected[event.rid].update(enumerate(event.hashes, start=event.start))
+        elif isinstance(event, Last):
+            known = expected.get(event.rid, {})
+            for position, (slot, digest) in enumerate(zip(event.slots, event.hashes, strict=True)):
+                if known.get(position, digest) != digest:
+                    why = "the slot's bytes changed while the response was being generated"
+                    changes.append(Ambiguity(event.rid, position, *divmod(slot, page_size), why))
     return changes
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,9 +13,10 @@ from lab.engine.errors import LabError
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One line of a file. `t` is CLOCK_MONOTONIC in ns, one clock for all processes."""
+    """One line of a file. `t` is CLOCK_MONOTONIC in ns, one clock for all processes; `rank` that of the process."""
 
     t: int
+    rank: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,25 @@ class Write(Slots):
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse(Slots):
+    """Slots that the engine gave a request for its first positions because the same text had been computed before."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
 class Read(Slots):
-    """What a request on decode was about to read, for the positions [0, prompt)."""
+    """What a request on decode was about to read with its first step, or its first one after a retraction.
+
+    For the positions [0, prompt), and then those of its answer that it had written before.
+    """
 
     room: int
 
 
 @dataclass(frozen=True, slots=True)
 class Last(Slots):
-    """What a request on decode had in its slots after its last step, for every position."""
+    """What a request on decode had in its slots when it gave them back, for every position."""
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -76,15 +87,33 @@ class Records:
     starts: tuple[Start, ...]
     writes: tuple[Write, ...]
     snapshots: tuple[Snapshot, ...]
+    reuses: tuple[Reuse, ...]
     reads: tuple[Read, ...]
     lasts: tuple[Last, ...]
+
+    @property
+    def ranks(self) -> range:
+        """The ranks of each node."""
+        return range(len(self.starts) // 2)
+
+    def of_rank(self, rank: int) -> Records:
+        """What this rank of both nodes wrote down."""
+        return Records(*(_of_rank(records, rank) for records in _kinds(self)))
+
+
+def _kinds(records: Records) -> tuple[tuple[Any, ...], ...]:
+    return tuple(getattr(records, field.name) for field in fields(records))
+
+
+def _of_rank(records: tuple[AnyRecord, ...], rank: int) -> tuple[AnyRecord, ...]:
+    return tuple(record for record in records if record.rank == rank)
 
 
 def load(folder: Path) -> Records:
     """Every file of the truth plugin in `folder`.
 
-    Raises LabError when the plugin reported an error of its own, when a role has no file or more than one, or when a
-    line is damaged.
+    Raises LabError when the plugin reported an error of its own, when not exactly one process of each rank of both
+    roles wrote a file, or when a line is damaged.
     """
     files = sorted(folder.glob("*.jsonl"))
     return collect(line for file in files for line in _lines(file))
@@ -92,33 +121,37 @@ def load(folder: Path) -> Records:
 
 def collect(lines: Iterable[dict[str, Any]]) -> Records:
     """The records behind decoded lines, each line with the `role` of its file. Raises LabError as `load`."""
-    starts: list[Start] = []
-    writes: list[Write] = []
-    snapshots: list[Snapshot] = []
-    reads: list[Read] = []
-    lasts: list[Last] = []
+    found: dict[type[Record], list[Any]] = {kind: [] for kind in (Start, Write, Snapshot, Reuse, Read, Last)}
     for line in lines:
-        kind, t = line["kind"], int(line["t"])
-        if kind == "error":
-            raise LabError(f"the truth plugin failed in {line['where']} on {line['role']}: {line['what']}")
-        if kind == "start":
-            starts.append(Start(t, line["role"], line["version"], line["page_size"], line["slots"], line["untouched"]))
-            continue
-        slots, hashes = tuple(line["slots"]), tuple(line["hashes"])
-        if kind == "write":
-            writes.append(Write(t, line["rid"], slots, hashes, line["role"], line["start"]))
-        elif kind == "snapshot":
-            snapshots.append(Snapshot(t, line["room"], dict(zip(slots, hashes, strict=True))))
-        elif kind == "read":
-            reads.append(Read(t, line["rid"], slots, hashes, line["room"]))
-        elif kind == "last":
-            lasts.append(Last(t, line["rid"], slots, hashes))
-        else:
-            raise LabError(f"the truth plugin wrote a line of unknown kind {kind!r}")
-    roles = sorted(start.role for start in starts)
-    if roles != ["decode", "prefill"]:
-        raise LabError(f"the truth needs one decode and one prefill process; it has {roles or 'none'}")
-    return Records(_in_order(starts), _in_order(writes), _in_order(snapshots), _in_order(reads), _in_order(lasts))
+        record = _record(line)
+        found[type(record)].append(record)
+    whose = sorted((start.rank, start.role) for start in found[Start])
+    ranks = {rank for rank, _ in whose}
+    if not whose or whose != [(rank, role) for rank in range(len(ranks)) for role in ("decode", "prefill")]:
+        have = ", ".join(f"{role} rank {rank}" for rank, role in whose)
+        raise LabError(f"the truth needs one decode and one prefill process of each rank; it has {have or 'none'}")
+    return Records(*(_in_order(records) for records in found.values()))
+
+
+def _record(line: dict[str, Any]) -> Record:
+    kind, when = line["kind"], (int(line["t"]), int(line.get("rank", 0)))
+    role = line["role"]
+    if kind == "error":
+        raise LabError(f"the truth plugin failed in {line['where']} on {role}: {line['what']}")
+    if kind == "start":
+        return Start(*when, role, line["version"], line["page_size"], line["slots"], line["untouched"])
+    slots, hashes = tuple(line["slots"]), tuple(line["hashes"])
+    if kind == "snapshot":
+        return Snapshot(*when, line["room"], dict(zip(slots, hashes, strict=True)))
+    if kind == "write":
+        return Write(*when, line["rid"], slots, hashes, role, line["start"])
+    if kind == "reuse":
+        return Reuse(*when, line["rid"], slots, hashes, role)
+    if kind == "read":
+        return Read(*when, line["rid"], slots, hashes, line["room"])
+    if kind == "last":
+        return Last(*when, line["rid"], slots, hashes)
+    raise LabError(f"the truth plugin wrote a line of unknown kind {kind!r}")
 
 
 def _in_order(records: list[AnyRecord]) -> tuple[AnyRecord, ...]:

@@ -18,6 +18,9 @@ def show_status(answer: StatusAnswer, screen: Screen) -> None:
     )
     for reason, count in answer.rejects.items():
         screen.line(f"{count} x rejected: {reason}", "yellow", indent=2)
+    for emitter, missing in answer.unrecorded.items():
+        requests = plural(missing, "request")
+        screen.line(f"{emitter}: {requests} finished by the engine's own count left no leg", "yellow", indent=2)
     for one in answer.silent:
         screen.line(f"{one.emitter} silent since {for_people(one.since)} UTC", "yellow", indent=2)
     screen.line(

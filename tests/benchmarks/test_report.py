@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from benchmarks.report import Row, Section, page
+from benchmarks.report import Row, Section, keeping, page, with_section
 
 
 def rows_of(rows: Mapping[str, Row], goals: Mapping[str, float] | None = None) -> list[list[str]]:
@@ -56,3 +56,23 @@ def test_the_page_says_what_it_was_measured_on() -> None:
     text = page([Section("one", "One", "", {"a": 1.0})], {"processor": "fast one", "date": "2026-10-01 10:00 UTC"})
     assert "fast one" in text
     assert "2026-10-01 10:00 UTC" in text
+
+
+def a_page(**sections: float) -> str:
+    made = [Section(title.lower(), title, f"What {title} is.", {"row": value}) for title, value in sections.items()]
+    return page(made, {"date": "today"})
+
+
+def test_a_section_takes_the_place_of_the_one_with_its_title() -> None:
+    new = Section("one", "One", "What One is.", {"row": 7.0})
+    assert with_section(a_page(One=1.0, Two=2.0), new) == a_page(One=7.0, Two=2.0)
+
+
+def test_a_section_that_is_new_comes_last() -> None:
+    new = Section("two", "Two", "What Two is.", {"row": 2.0})
+    assert with_section(a_page(One=1.0), new) == a_page(One=1.0, Two=2.0)
+
+
+def test_a_page_that_is_made_anew_keeps_the_sections_that_it_is_asked_to() -> None:
+    old = a_page(One=1.0, Two=2.0, Three=3.0)
+    assert keeping(a_page(One=7.0), old, ["Three", "Four"]) == a_page(One=7.0, Three=3.0)

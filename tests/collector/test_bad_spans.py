@@ -97,24 +97,25 @@ def test_a_seq_below_one_is_refused(seq: int, store: Store, made: Made, rejects:
 
 
 @pytest.mark.parametrize(
-    ("starts", "lengths"),
+    ("starts", "lengths", "blamed"),
     [
-        pytest.param([1, 5], [1], id="more starts than lengths"),
-        pytest.param([1], [1, 5], id="more lengths than starts"),
-        pytest.param([1, -1], [1, 1], id="a negative page"),
-        pytest.param([2**31], [1], id="a page id beyond int32"),
-        pytest.param([1, 5], [1, 0], id="an empty run"),
-        pytest.param([1], [-3], id="a negative run"),
-        pytest.param([1], [10_000_001], id="a run beyond any pool"),
-        pytest.param([1, 1], [6_000_000, 6_000_000], id="more pages than any pool"),
+        pytest.param([1, 5], [1], STARTS, id="more starts than lengths"),
+        pytest.param([1], [1, 5], STARTS, id="more lengths than starts"),
+        pytest.param([], [1], LENGTHS, id="lengths of nothing"),
+        pytest.param([1, -1], [1, 1], STARTS, id="a negative page"),
+        pytest.param([2**31], [1], STARTS, id="a page id beyond int32"),
+        pytest.param([1], [-3], LENGTHS, id="a negative run"),
+        pytest.param([1, 5], [1, 0], "pagewitness.pages", id="an empty run"),
+        pytest.param([1], [10_000_001], "pagewitness.pages", id="a run beyond any pool"),
+        pytest.param([1, 1], [6_000_000, 6_000_000], "pagewitness.pages", id="more pages than any pool"),
     ],
 )
 def test_page_lists_that_cannot_be_are_refused(
-    starts: list[int], lengths: list[int], store: Store, made: Made, rejects: Rejects
+    starts: list[int], lengths: list[int], blamed: str, store: Store, made: Made, rejects: Rejects
 ) -> None:
     bad = made(RELEASE, extra={STARTS: starts, LENGTHS: lengths})
     assert store.insert_otlp(export(bad)).stored == 0
-    assert rejects() == {1: "bad_value:pagewitness.pages"}
+    assert rejects() == {1: f"bad_value:{blamed}"}
 
 
 @pytest.mark.parametrize("name", [STARTS, LENGTHS])
@@ -214,5 +215,6 @@ def required_names(span: Span, variant: str) -> list[str]:
 def of_another_type(kind: Type) -> list[Any]:
     """Values that an attribute of this type must not have."""
     others: dict[str, Any] = {"int": 5, "bool": True, "text": "word", "array": ["word"], "double": 1.5, "bytes": b"x"}
-    own = {Type.INT: "int", Type.BOOL: "bool", Type.TEXTS: "array", Type.PAGES: "array"}.get(kind, "text")
+    arrays = dict.fromkeys((Type.TEXTS, Type.PAGES, Type.PER_PAGE, Type.INTS), "array")
+    own = {Type.INT: "int", Type.BOOL: "bool", **arrays}.get(kind, "text")
     return [value for name, value in others.items() if name != own]

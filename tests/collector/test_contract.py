@@ -8,8 +8,8 @@ import pytest
 
 from collector.store import Handle, Store
 from collector.store.migrate import FOLDER
-from collector.store.schema import evidence_migration
-from engine_hooks.conventions import SPANS, Span, Type, attributes, column, fields_of
+from collector.store.schema import contract_migration
+from engine_hooks.conventions import CONTRACT_VERSION, SPANS, Span, Type, attributes, column, fields_of
 from tests.collector.conftest import Rows
 from tests.support.otlp import Fact, export, fact
 
@@ -25,9 +25,12 @@ def of_variant(make: Callable[..., Fact], span: Span, variant: str, **named: obj
     return make(span.name, **chosen, **named)
 
 
-def test_the_first_migration_is_what_the_contract_says() -> None:
-    committed = (FOLDER / "0001_evidence.sql").read_text(encoding="utf-8")
-    assert committed == evidence_migration(), "run: python -m collector.store.schema > collector/store/migrations/..."
+def test_the_newest_migration_of_evidence_is_what_the_contract_says() -> None:
+    newest = max(FOLDER.glob("*_contract_*.sql"))
+    assert newest.name.endswith(f"_contract_{CONTRACT_VERSION}.sql"), "the contract has a version without a migration"
+    assert newest.read_text(encoding="utf-8") == contract_migration(), (
+        f"run: python -m collector.store.schema > {newest.name}, or, if that was ever released, make a further version"
+    )
 
 
 def test_the_columns_are_those_of_the_contract(handle: Handle) -> None:
@@ -43,6 +46,8 @@ def test_the_columns_are_those_of_the_contract(handle: Handle) -> None:
         Type.TEXT: words,
         Type.TEXTS: "Array(String)",
         Type.PAGES: "Array(Int64)",
+        Type.PER_PAGE: "Array(Int64)",
+        Type.INTS: "Array(Int64)",
     }
     of_attributes = {column(name): by_type[one.type] for one in attributes() for name in one.wire_names}
     of_the_span = {"contract": "Int64", "span": words, "uid": "String", "time": "DateTime64(9, 'UTC')"}
@@ -85,7 +90,8 @@ def test_an_attribute_that_was_not_sent_is_absent_and_no_default(
 ) -> None:
     sent = made(span.name)
     store.insert_otlp(export(sent))
-    absent: dict[Type, object] = {Type.INT: None, Type.BOOL: None, Type.TEXTS: [], Type.PAGES: []}
+    lists: dict[Type, object] = {kind: [] for kind in (Type.TEXTS, Type.PAGES, Type.PER_PAGE, Type.INTS)}
+    absent: dict[Type, object] = {Type.INT: None, Type.BOOL: None, **lists}
     expected = {
         column(name): absent.get(one.type, "")
         for one in attributes()
@@ -102,7 +108,7 @@ def test_identity_and_time_come_from_the_resource_and_the_span(
     sent = made("pagewitness.page.read", emitter="host1/decode-1-tp0", seq=7, uid="0a" * 16, time_ns=time_ns)
     store.insert_otlp(export(sent))
     assert facts("emitter, contract, seq, uid, toUnixTimestamp64Nano(time) AS ns") == [
-        {"emitter": "host1/decode-1-tp0", "contract": 1, "seq": 7, "uid": "0a" * 16, "ns": time_ns}
+        {"emitter": "host1/decode-1-tp0", "contract": CONTRACT_VERSION, "seq": 7, "uid": "0a" * 16, "ns": time_ns}
     ]
 
 
@@ -125,15 +131,22 @@ def with_every_attribute(make: Callable[..., Fact], span: Span) -> Fact:
     given: dict[str, object] = {}
     for number, field in enumerate(fields_of(span)):
         one = field.attribute
-        if one.wire_names[0] in bare.attributes and one.type not in (Type.INT, Type.PAGES):
+        if one.wire_names[0] in bare.attributes and one.type not in (Type.INT, Type.PAGES, Type.INTS):
             continue
         if one.type is Type.INT:
             given[column(one.name)] = 10 + number
+        elif one.type is Type.BOOL:
+            given[column(one.name)] = True
         elif one.type is Type.PAGES:
             given[column(one.name)] = [5, 6, 7, 2, 9, 10]
+        elif one.type is Type.PER_PAGE:
+            given[column(one.name)] = [1, 1, 2, 2, 3, 3]
+        elif one.type is Type.INTS:
+            given[column(one.name)] = [number, 0, 2**31 - 1]
         elif one.type is Type.DIGEST:
             given[column(one.name)] = f"{number:02x}" * 16
         else:
-            given[column(one.name)] = one.choices[-1] if one.choices else f"text {number}"
+            text = [f"text {number}"] if one.type is Type.TEXTS else f"text {number}"
+            given[column(one.name)] = one.choices[-1] if one.choices else text
     renamed = {"leg_ordinal": "ordinal", "tenant_id": "tenant"}
     return make(span.name, **{renamed.get(name, name): value for name, value in given.items()})

@@ -74,6 +74,17 @@ def test_a_comment_may_change(database: Handle) -> None:
     assert migrate(database, [Migration(1, "first", "-- said better\n" + FIRST.text)]) == []
 
 
+@pytest.mark.parametrize(
+    ("version", "checksum"),
+    [
+        (1, "9779d3be9596f20770367dfe5d8bd8ab78c0f78ed321fc2d9b4f65b8a266d706"),
+        (2, "370f12bbfbebc47684d92756663df442528dab68a2744904bc7770ec7b17102a"),
+    ],
+)
+def test_a_migration_that_ran_in_a_store_somewhere_never_changes(version: int, checksum: str) -> None:
+    assert load_migrations()[version - 1].checksum == checksum
+
+
 def test_the_migrations_of_this_version_are_numbered_without_a_gap() -> None:
     assert [migration.version for migration in load_migrations()][:2] == [1, 2]
 

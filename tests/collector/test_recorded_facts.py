@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from array import array
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from collector.store import Handle, Store
-from engine_hooks.conventions import column
+from engine_hooks.batch import next_batch
+from engine_hooks.conventions import CANARY, EMITTER_STATUS, GENERATION, SPANS, column
+from engine_hooks.conventions import PAGES as PAGES_ATTRIBUTE
+from engine_hooks.delivery_recorder import DeliveryRecorder
 from engine_hooks.encode import encode
 from engine_hooks.facts import Fact, LegPart
 from engine_hooks.recorder import Leg, Recorder
 from engine_hooks.ring import Ring
-from engine_hooks.spans import SpanSource, run_lengths
+from engine_hooks.spans import SpanSource, run_lengths, runs_with
 from tests.engine_hooks.support import facts_in
+from tests.engine_hooks.test_contract_1_rings import ring_of_contract_1
+from tests.engine_hooks.test_page_recorder import CALLS as OF_PAGES
+from tests.engine_hooks.test_page_recorder import OF_NO_LEG
+from tests.engine_hooks.test_recorder import CALLS as OF_REQUESTS
+from tests.engine_hooks.test_recorder import CONFIG, MORE_CONFIG
+from tests.engine_hooks.test_transfer_recorder import CALLS as OF_TRANSFERS
 
 UID = bytes(range(1, 17))
 DIGEST = bytes(range(16, 32))
@@ -67,6 +77,47 @@ def test_every_fact_that_can_be_recorded_is_stored_as_it_was(
     ring.close()
 
 
+def test_every_call_of_the_recorders_arrives_in_the_store_as_it_was(
+    store: Store, handle: Handle, tmp_path: Path
+) -> None:
+    ring = Ring.create(tmp_path, "host1/called", capacity=256 << 10)
+    recorder, deliveries = Recorder(ring), DeliveryRecorder(ring)
+    legs = count(1)
+    for call, _ in (*OF_REQUESTS.values(), *OF_TRANSFERS.values(), *OF_PAGES.values()):
+        assert call(recorder, Leg(next(legs).to_bytes(16, "big"), bytes(range(16)), "p1", "canary"))
+    assert all(call(recorder) for call, _ in OF_NO_LEG.values())
+    assert recorder.node_config(**CONFIG, **MORE_CONFIG)
+    answered: dict[str, Any] = {"response_id": "r1", "tenant": "ab" * 16, "tenant_key": "p1", "traffic": "customer"}
+    assert deliveries.delivery(state="complete", rid=DIGEST, status=200, client_salt=True, **answered)
+    assert deliveries.delivery(state="failed", rid=None, status=None, client_salt=False, **answered)
+    recorded = facts_in(ring)
+    assert {fact.span for fact in recorded} == set(SPANS) - {EMITTER_STATUS, CANARY}
+
+    source = SpanSource("host1/called", ring.boot)
+    receipt = store.insert_otlp(encode([source.span(fact) for fact in recorded]))
+
+    assert (receipt.stored, receipt.rejects) == (len(recorded), {})
+    stored = handle.rows("SELECT * FROM facts WHERE boot = {boot:String} ORDER BY seq", {"boot": ring.boot.hex()})
+    for fact, row in zip(recorded, stored, strict=True):
+        assert present(row) == columns_of(fact), fact.span.name
+    ring.close()
+
+
+def test_a_ring_of_version_1_arrives_in_the_store_under_its_version(
+    store: Store, handle: Handle, tmp_path: Path
+) -> None:
+    reader = ring_of_contract_1(tmp_path)
+    source = SpanSource(reader.emitter, reader.boot, reader.contract)
+    batch = next_batch(reader, reader.snapshot(), source)
+    assert batch is not None
+
+    receipt = store.insert_otlp(batch.body)
+
+    assert (receipt.stored, receipt.rejects) == (9, {})
+    sql = "SELECT contract, count() FROM facts WHERE boot = {boot:String} GROUP BY contract"
+    assert handle.query(sql, {"boot": reader.boot.hex()}) == [(1, 9)]
+
+
 def present(row: dict[str, Any]) -> dict[str, Any]:
     """The columns of attributes that hold something."""
     ours = {"received_at", "emitter", "boot", "contract", "uid", "time", "content_hash", "contents"}
@@ -77,13 +128,24 @@ def columns_of(fact: Fact) -> dict[str, Any]:
     """What a fact should be in the store, without its empty lists."""
     columns: dict[str, Any] = {"span": fact.span.name, "seq": fact.seq} | columns_of_leg(fact.leg)
     for name, value in fact.values.items():
-        if isinstance(value, array):
-            columns[column(f"{name}.start")], columns[column(f"{name}.length")] = run_lengths(value)
+        if name == PAGES_ATTRIBUTE.name:
+            columns |= columns_of_pages(value, fact.values.get(GENERATION.name))
+        elif isinstance(value, array):
+            if name != GENERATION.name:
+                columns[column(name)] = value.tolist()
         elif isinstance(value, bytes):
             columns[column(name)] = value.hex()
         else:
             columns[column(name)] = list(value) if isinstance(value, tuple) else value
     return {name: value for name, value in columns.items() if value != []}
+
+
+def columns_of_pages(pages: Any, generations: Any) -> dict[str, Any]:
+    """The runs of a page list, and their generations where the pages have some."""
+    names = [column(name) for name in PAGES_ATTRIBUTE.wire_names]
+    if generations is None:
+        return dict(zip(names, run_lengths(pages), strict=True))
+    return dict(zip([*names, column(GENERATION.name)], runs_with(pages, generations), strict=True))
 
 
 def columns_of_leg(leg: LegPart | None) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from detectors.boots import EPOCH, FAR, NO_SEQ_ABOVE, Boot, Boots, Heartbeat
+from detectors.boots import EPOCH, FAR, NO_SEQ_ABOVE, Boot, Boots, Heartbeat, NodeConfig
+from detectors.clocks import Clocks
 from tests.support.legs import START
 
 SECOND = timedelta(seconds=1)
+CLOCKS = Clocks(None, SECOND)
+"""Nobody measured anything: clocks may be a second apart."""
 
 
 def beat(at: int, drops: int = 0, high_water: int = 0) -> Heartbeat:
@@ -26,22 +29,22 @@ def closed_boot(name: str, last: int) -> Boot:
 
 def test_the_watermark_is_the_slowest_living_emitter_less_the_clock_error() -> None:
     boots = Boots([open_boot("a", 10), open_boot("b", 7), closed_boot("c", 1)])
-    assert boots.watermark(START + 11 * SECOND, 60 * SECOND, SECOND) == START + 6 * SECOND
+    assert boots.watermark(START + 11 * SECOND, 60 * SECOND, CLOCKS) == START + 6 * SECOND
 
 
 def test_a_silent_emitter_leaves_the_watermark() -> None:
     boots = Boots([open_boot("a", 100), open_boot("b", 7)])
-    assert boots.watermark(START + 101 * SECOND, 60 * SECOND, SECOND) == START + 99 * SECOND
+    assert boots.watermark(START + 101 * SECOND, 60 * SECOND, CLOCKS) == START + 99 * SECOND
 
 
 def test_an_emitter_that_just_appeared_holds_the_watermark_until_its_agent_speaks() -> None:
     boots = Boots([open_boot("a", 100), Boot("b", "b0", heard=START + 100 * SECOND)])
-    assert boots.watermark(START + 101 * SECOND, 60 * SECOND, SECOND) == EPOCH
+    assert boots.watermark(START + 101 * SECOND, 60 * SECOND, CLOCKS) == EPOCH
 
 
 def test_with_every_boot_closed_the_watermark_is_the_last_word() -> None:
     boots = Boots([closed_boot("a", 5), closed_boot("b", 9)])
-    assert boots.watermark(START + 500 * SECOND, 60 * SECOND, SECOND) == START + 8 * SECOND
+    assert boots.watermark(START + 500 * SECOND, 60 * SECOND, CLOCKS) == START + 8 * SECOND
 
 
 def dropping(*beats: Heartbeat) -> Boot:
@@ -71,3 +74,14 @@ def test_a_boot_that_appeared_while_a_pass_ran_is_open_and_not_silent() -> None:
     assert not boot.silent(START, 60 * SECOND)
     assert not boot.closed
     assert boot.attested == EPOCH
+
+
+def rank(name: str, node: str, *names: str) -> Boot:
+    config = NodeConfig(node, "decode", 0, 2, "m", 16, 1000, (), names)
+    return Boot(name, name * 2, config=config)
+
+
+def test_a_rank_that_another_lists_and_nobody_heard_is_missing() -> None:
+    boots = Boots([rank("h/tp0", "n1", "h/tp0", "h/tp1"), rank("h/tp1", "n2", "h/tp1")])
+    assert boots.unheard_ranks("n1") == {"h/tp1"}  # one of that name was heard, of another life of the node
+    assert boots.unheard_ranks("n2") == set()

@@ -18,9 +18,10 @@ maturity: {level: sandbox, criteria: c}
 """
 
 
-def test_the_four_rules_load() -> None:
+def test_the_five_rules_load() -> None:
     assert [rule.name for rule in load_rules()] == [
         "capacity_mismatch",
+        "identity_reuse",
         "read_unwritten_page",
         "reject_then_continue",
         "transfer_short",
@@ -32,7 +33,7 @@ def test_only_reading_foreign_pages_contaminates() -> None:
 
 
 def test_what_clean_is_clean_for_counts_the_rules() -> None:
-    assert rule_set(load_rules()) == "4 rules, control tier; queued, not landed"
+    assert rule_set(load_rules()) == "5 rules, control tier; queued, not landed"
 
 
 @pytest.mark.parametrize(

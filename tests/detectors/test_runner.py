@@ -44,7 +44,7 @@ def test_a_response_is_pending_until_its_agent_vouches_and_then_clean(store: Que
     post([fact for fact in case.facts if fact.span == "pagewitness.emitter"])
     run(store)
     row = response(store, case)
-    assert (row["verdict"], row["clean_for"]) == ("clean", "4 rules, control tier; queued, not landed")
+    assert (row["verdict"], row["clean_for"]) == ("clean", "5 rules, control tier; queued, not landed")
 
 
 def test_a_fact_that_comes_after_the_verdict_turns_unknown_into_clean(store: Queries, post: Post) -> None:
@@ -96,7 +96,8 @@ def test_two_contents_of_one_fact_are_never_clean(store: Queries, post: Post) ->
     post(case.facts + forged)
     run(store)
     row = response(store, case)
-    assert (row["verdict"], row["reasons"]) == ("unknown", ["prefill_contradicted"])
+    assert row["verdict"] == "unknown"
+    assert "prefill_contradicted" in row["reasons"]
 
 
 def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None:

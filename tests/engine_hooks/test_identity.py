@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from engine_hooks.identity import (
     Identity,
     Key,
     KeyFormatError,
+    Salts,
     mint_salt,
     parse_keys,
     pseudonym,
@@ -216,6 +219,22 @@ def test_equal_inputs_of_two_kinds_have_different_digests() -> None:
     assert EVIDENCE.rid("x") != EVIDENCE.pages(b"x")
 
 
+@pytest.mark.parametrize("parts", [(), (None, None), ("", None)], ids=str)
+def test_what_says_nothing_is_no_namespace(parts: tuple[str | None, ...]) -> None:
+    assert EVIDENCE.namespace(*parts) is None
+
+
+def test_a_namespace_depends_on_which_part_says_what() -> None:
+    key = EVIDENCE
+    spaces = [key.namespace(*parts) for parts in [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("ab", None)]]
+    assert len(set(spaces)) == 4
+    assert spaces[2] == spaces[4], "nothing and the empty text are one"
+
+
+def test_a_namespace_is_keyed() -> None:
+    assert EVIDENCE.namespace("a") != EvidenceKey(Key("other", bytes(32))).namespace("a")
+
+
 def test_ranks_of_one_node_come_to_one_uid() -> None:
     assert EvidenceKey(Key("e1", b"e" * 32)).uid(NODE, "rid", 7, 0) == EVIDENCE.uid(NODE, "rid", 7, 0)
 
@@ -236,3 +255,39 @@ def test_a_uid_depends_on_each_of_its_parts(other: tuple[bytes, str, int | None,
 
 def test_parts_of_a_uid_do_not_run_together() -> None:
     assert EVIDENCE.uid(NODE, "ab", "c", 0) != EVIDENCE.uid(NODE, "a", "bc", 0)
+
+
+# ---------------------------------------------------------------------- salts that come again
+
+
+@pytest.fixture
+def worked_out(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Every salt whose MAC was worked out."""
+    seen: list[object] = []
+
+    def counted(salt: object, keys: Any) -> Identity | None:
+        seen.append(salt)
+        return verify_salt(salt, keys)
+
+    monkeypatch.setattr("engine_hooks.identity.verify_salt", counted)
+    return seen
+
+
+def test_a_salt_that_was_vouched_for_is_worked_out_once(worked_out: list[object]) -> None:
+    salts = Salts([MAC])
+    assert [salts.identity(salt("acme")) for _ in range(3)] == [verify_salt(salt("acme"), [MAC])] * 3
+    assert worked_out == [salt("acme")]
+
+
+@pytest.mark.parametrize("sent", [None, "", "nonsense", 5, ["list"], salt("acme", mac_key=OTHER_MAC)])
+def test_a_salt_that_nobody_vouches_for_is_never_remembered(sent: Any, worked_out: list[object]) -> None:
+    salts = Salts([MAC])
+    assert [salts.identity(sent) for _ in range(2)] == [None, None]
+    assert len(worked_out) == (2 if isinstance(sent, str) else 0)
+
+
+def test_the_memory_of_salts_is_bounded(worked_out: list[object]) -> None:
+    salts = Salts([MAC], most=2)
+    for name in ("a", "b", "c", "a", "b", "c"):
+        assert salts.identity(salt(name)) == verify_salt(salt(name), [MAC])
+    assert len(salts._vouched) <= 2

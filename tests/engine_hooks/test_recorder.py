@@ -23,6 +23,10 @@ CONFIG: dict[str, Any] = {
     "kv_dtype": "bfloat16", "kv_layers": 2, "backend": "mooncake", "prefix_cache": False, "tier": "control",
     "hooks_attached": ["a", "b"], "hooks_missing": [],
 }  # fmt: skip
+MORE_CONFIG: dict[str, Any] = {
+    "rank_names": ["host1/tp0", "host1/tp1"], "parallel": (2, 1, 1), "region": "eu-1", "model_revision": "main",
+    "kv_layout": "MHATokenToKVPool heads=2", "components": ["kv"], "host_tokens": 0, "slots": 64, "safety": [],
+}  # fmt: skip
 
 Call = Callable[[Recorder, Leg], bool]
 CALLS: dict[str, tuple[Call, dict[str, object]]] = {
@@ -101,6 +105,29 @@ CALLS: dict[str, tuple[Call, dict[str, object]]] = {
         {"end.state": "finished", "leg.facts": 1, "transfer.destination": DIGEST, "queued.pages": 3,
          "queued.tokens": 33},
     ),
+    "admitted again, in a namespace": (
+        lambda r, leg: r.admission(
+            leg, state="admitted", reason="none", need_tokens=5, input_limit=9, context_tokens=10, room=77, rid=DIGEST,
+            resumes=b"r" * 16, namespace=b"n" * 16,
+        ),
+        {"admission.state": "admitted", "admission.reason": "none", "tokens.need": 5, "input.limit": 9,
+         "context.tokens": 10, "room": 77, "rid": DIGEST, "leg.resumes": b"r" * 16, "namespace": b"n" * 16},
+    ),
+    "release whose pages came later": (
+        lambda r, leg: r.release(
+            leg, mode="immediate", pages=page_list(4), complete=True, prefix_tokens=0, written_start=0,
+            written_end=16, after_seq=12,
+        ),
+        {"release.mode": "immediate", "pages": page_list(4), "pages.complete": True, "prefix.tokens": 0,
+         "written.start": 0, "written.end": 16, "after_seq": 12},
+    ),
+    "end with the totals of the exact tier": (
+        lambda r, leg: r.end(
+            leg, state="finished", queued_pages=0, queued_tokens=0, steps=0, acquired_pages=4
+        ),
+        {"end.state": "finished", "leg.facts": 1, "queued.pages": 0, "queued.tokens": 0, "steps": 0,
+         "acquired.pages": 4},
+    ),
     "end without a reservation": (
         lambda r, leg: r.end(leg, state="rejected", queued_pages=0, queued_tokens=0),
         {"end.state": "rejected", "leg.facts": 1, "queued.pages": 0, "queued.tokens": 0},
@@ -115,13 +142,18 @@ def one_fact(directory: Path, call: Call) -> Fact:
     return fact
 
 
+def said_by(fact: Fact) -> dict[str, object]:
+    """What a fact says, by names without the prefix that they share."""
+    return {name.removeprefix("pagewitness."): value for name, value in fact.values.items()}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_records_what_it_was_given_and_nothing_else(name: str, tmp_path: Path) -> None:
     call, said = CALLS[name]
 
     fact = one_fact(tmp_path, call)
 
-    assert {name.removeprefix("pagewitness."): value for name, value in fact.values.items()} == said
+    assert said_by(fact) == said
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -135,13 +167,25 @@ def test_a_call_records_all_that_its_variant_requires(name: str, tmp_path: Path)
 
 def test_a_node_config_records_every_attribute(tmp_path: Path) -> None:
     ring = a_ring(tmp_path)
-    assert Recorder(ring).node_config(**CONFIG)
+    assert Recorder(ring).node_config(**CONFIG, **MORE_CONFIG)
 
     (fact,) = facts_in(ring)
 
     assert fact.leg is None
     assert set(fact.values) == {one.attribute.name for one in fact.span.fields}
     assert fact.values["pagewitness.hooks.attached"] == ("a", "b")
+    assert fact.values["pagewitness.rank.names"] == ("host1/tp0", "host1/tp1")
+    assert [fact.values[f"pagewitness.parallel.{name}"] for name in ("tp", "pp", "dp")] == [2, 1, 1]
+    assert fact.values["pagewitness.safety"] == ()  # none is on, which is not the same as not known
+
+
+def test_a_node_config_leaves_out_what_is_not_known(tmp_path: Path) -> None:
+    ring = a_ring(tmp_path)
+    assert Recorder(ring).node_config(**CONFIG)
+
+    (fact,) = facts_in(ring)
+
+    assert set(fact.values) == {one.attribute.name for one in fact.span.fields if one.required}
 
 
 def fingerprint(directory: Path, **changed: object) -> object:
@@ -154,8 +198,13 @@ def test_ranks_that_are_set_up_alike_have_one_fingerprint(tmp_path: Path) -> Non
     assert fingerprint(tmp_path) == fingerprint(tmp_path, rank=0, node_id=bytes(range(16, 32)))
 
 
-def test_another_setting_is_another_fingerprint(tmp_path: Path) -> None:
-    assert fingerprint(tmp_path) != fingerprint(tmp_path, pool_tokens=1024)
+@pytest.mark.parametrize("changed", [{"pool_tokens": 1024}, {"region": "eu-2"}, {"safety": ["room_check"]}], ids=str)
+def test_another_setting_is_another_fingerprint(changed: dict[str, Any], tmp_path: Path) -> None:
+    assert fingerprint(tmp_path) != fingerprint(tmp_path, **changed)
+
+
+def test_the_names_of_the_ranks_are_no_part_of_the_fingerprint(tmp_path: Path) -> None:
+    assert fingerprint(tmp_path) == fingerprint(tmp_path, rank_names=["host1/tp0"])
 
 
 def test_ordinals_of_a_leg_count_from_one_over_all_kinds(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_a_ring_wraps_around_without_losing_a_byte(tmp_path: Path) -> None:
     ring = a_ring(tmp_path, lanes=1)
     recorder = Recorder(ring)
     reader = RingReader.open(ring.path)
-    lists = [page_list(*range(place, place + place % 700)) for place in range(2000)]
+    lists = [page_list(*range(place, place + place % 500)) for place in range(2000)]
     read = []
     for place, pages in enumerate(lists):
         assert recorder.transfer_queued(a_leg(), pages=pages, chunk_page=place, chunk_tokens=1, sender_pages=1)

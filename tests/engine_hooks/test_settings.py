@@ -33,6 +33,7 @@ def test_every_setting_is_parsed_from_its_variable() -> None:
             "PAGEWITNESS_RING_BYTES": "64MiB",
             "PAGEWITNESS_EMITTER": "gpu-7.rack2",
             "PAGEWITNESS_MAC_KEYS": f"m1:{KEY},m2:{KEY}",
+            "PAGEWITNESS_PSEUDONYM_KEYS": f"p2:{KEY},p1:{KEY}",
             "PAGEWITNESS_EVIDENCE_KEY": f"e1:{KEY}",
             "PAGEWITNESS_NODE_BOOT": "0f" * 16,
             "PAGEWITNESS_EXPORT_URL": "https://witness.example",
@@ -46,6 +47,7 @@ def test_every_setting_is_parsed_from_its_variable() -> None:
     assert not settings.hooks
     assert (settings.ring_dir, settings.ring_bytes, settings.emitter) == (Path("/run/rings"), 64 << 20, "gpu-7.rack2")
     assert [key.id for key in settings.mac_keys] == ["m1", "m2"]
+    assert [key.id for key in settings.pseudonym_keys] == ["p2", "p1"]
     assert settings.evidence_key is not None
     assert settings.evidence_key.id == "e1"
     assert settings.node_boot == bytes.fromhex("0f" * 16)
@@ -62,7 +64,8 @@ def test_every_setting_is_parsed_from_its_variable() -> None:
     [
         ("PAGEWITNESS_HOOKS", "yes"), ("PAGEWITNESS_RING_DIR", "relative/path"), ("PAGEWITNESS_RING_BYTES", "lots"),
         ("PAGEWITNESS_RING_BYTES", "1K"), ("PAGEWITNESS_RING_BYTES", "-5M"), ("PAGEWITNESS_EMITTER", "a/b"),
-        ("PAGEWITNESS_MAC_KEYS", "nokey"), ("PAGEWITNESS_EVIDENCE_KEY", f"a:{KEY},b:{KEY}"),
+        ("PAGEWITNESS_MAC_KEYS", "nokey"), ("PAGEWITNESS_PSEUDONYM_KEYS", "p1:short"),
+        ("PAGEWITNESS_EVIDENCE_KEY", f"a:{KEY},b:{KEY}"),
         ("PAGEWITNESS_NODE_BOOT", "xyz"), ("PAGEWITNESS_EXPORT_URL", "witness:4318"),
         ("PAGEWITNESS_SPOOL_BYTES", "1e9"), ("PAGEWITNESS_HEARTBEAT_SECONDS", "0"),
         ("PAGEWITNESS_HEARTBEAT_SECONDS", "nan"), ("PAGEWITNESS_HEARTBEAT_SECONDS", "often"),
@@ -109,6 +112,19 @@ def test_a_fault_on_the_hooks_side_does_not_stop_the_agent() -> None:
     assert load({"PAGEWITNESS_MAC_KEYS": "nonsense"}, scope="agent").mac_keys == ()
 
 
+def test_a_gateway_reads_its_keys_and_nothing_of_the_other_sides() -> None:
+    keys = {f"PAGEWITNESS_{name}": f"k1:{KEY}" for name in ("PSEUDONYM_KEYS", "MAC_KEYS", "EVIDENCE_KEY")}
+    found = load({**keys, "PAGEWITNESS_TIER": "nonsense", "PAGEWITNESS_EXPORT_URL": "nonsense"}, scope="gateway")
+
+    assert [key.id for key in (*found.pseudonym_keys, *found.mac_keys)] == ["k1", "k1"]
+    assert found.evidence_key is not None
+
+
+@pytest.mark.parametrize("scope", ["hooks", "agent"])
+def test_a_pseudonym_key_is_never_read_on_an_engine_node(scope: str) -> None:
+    assert load({"PAGEWITNESS_PSEUDONYM_KEYS": f"p1:{KEY}"}, scope=scope).pseudonym_keys == ()
+
+
 def test_an_empty_variable_is_as_one_that_is_not_set() -> None:
     assert load({"PAGEWITNESS_RING_BYTES": " "}) == load({})
 
@@ -118,4 +134,4 @@ def test_every_field_has_one_setting_with_a_sentence() -> None:
     for setting in SETTINGS:
         assert setting.name == f"PAGEWITNESS_{setting.name.removeprefix('PAGEWITNESS_')}"
         assert setting.help.endswith(".")
-        assert setting.scope in ("hooks", "agent", "both")
+        assert setting.scope in ("hooks", "agent", "both", "gateway")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine_hooks import conventions as c
 from engine_hooks.batch import encode_facts
 from engine_hooks.facts import Fact, LegPart, Value
-from engine_hooks.spans import SpanSource, run_lengths, wire_size
+from engine_hooks.spans import SpanSource, run_lengths, runs_with, wire_size
 from tests.engine_hooks.receiver import decode
 from tests.engine_hooks.support import page_list
 from tests.engine_hooks.test_facts import span_values
@@ -46,10 +46,16 @@ def test_every_present_attribute_is_sent_with_its_value(example: tuple[c.Span, d
 
     for name, value in values.items():
         match value:
-            case array():
+            case array() if name == c.PAGES.name:
                 starts, lengths = sent.values[f"{name}.start"], sent.values[f"{name}.length"]
                 pages = [start + step for start, length in zip(starts, lengths, strict=True) for step in range(length)]
                 assert pages == list(value)
+            case array() if name == c.GENERATION.name:
+                lengths = sent.values["pagewitness.pages.length"]
+                runs = zip(sent.values[name], lengths, strict=True)
+                assert [count for count, length in runs for _ in range(length)] == list(value)
+            case array():
+                assert sent.values[name] == list(value)
             case bytes():
                 assert sent.values[name] == value.hex()
             case tuple():
@@ -134,3 +140,24 @@ def test_runs_hold_exactly_the_pages(pages: list[int]) -> None:
 
     assert [start + step for start, length in zip(starts, lengths, strict=True) for step in range(length)] == pages
     assert all(length > 0 for length in lengths)
+
+
+def test_a_run_ends_where_the_number_of_its_pages_changes() -> None:
+    assert runs_with([7, 8, 9, 3, 4], [1, 1, 2, 2, 2]) == ([7, 9, 3], [2, 1, 2], [1, 2, 2])
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 3))))
+def test_runs_with_numbers_hold_exactly_the_pages_and_theirs(pages: list[tuple[int, int]]) -> None:
+    runs = zip(*runs_with([page for page, _ in pages], [number for _, number in pages]), strict=True)
+
+    assert [(start + step, number) for start, length, number in runs for step in range(length)] == pages
+
+
+def test_a_fact_that_belongs_to_no_leg_has_its_emitters_trace_and_nothing_of_a_leg() -> None:
+    alarm: dict[str, Value] = {c.ALARM.name: "kv_canary"}
+    of_nobody = Fact(c.ENGINE_ALARM, 9, 1, None, alarm)
+    (sent,) = decode(encode_facts(SOURCE, [of_nobody]))
+    (word,) = decode(encode_facts(SOURCE, [a_fact(c.EMITTER_STATUS, {})]))
+
+    assert set(sent.values) == {"pagewitness.seq", "pagewitness.alarm"}
+    assert sent.trace_id == word.trace_id

@@ -14,6 +14,7 @@ from detectors.runner import Runner
 from detectors.settings import DetectionSettings
 from engine_hooks import conventions
 from lab.captures.capture import Capture
+from lab.captures.compare import compare, true_recipients
 from tests.support.stores import fresh_store
 
 CAPTURES = Path(__file__).parents[2] / "lab" / "captures"
@@ -69,3 +70,24 @@ def judge(capture: Capture, keep: Callable[[Span], bool] = lambda _: True) -> An
             handle.rows("SELECT * FROM foreign_ranges"),
             handle.rows("SELECT * FROM findings"),
         )
+
+
+def disagreements(capture: Capture, answers: Answers) -> list[str]:
+    """Where the answers say what the truth denies: a list, empty when they agree.
+
+    `unknown` agrees with everything, as far as verdicts go; `clean` and `violation` have to be true, and a violation
+    slot by slot.
+    """
+    found = compare(capture.truth, answers.ranges, answers.responses)
+    foreign = true_recipients(capture.truth)
+    said = [f"{row['rid']} is called clean, and is not" for row in answers.responses if is_clean(row, foreign)]
+    said += [f"{rid} is called a violation, and is none" for rid in found.false_recipients]
+    said += [f"a slot that nobody read, or another's: {slot}" for slot in sorted(found.false_slots)]
+    named = found.recipients - found.missed_recipients
+    said += [f"a slot left out: {slot}" for slot in sorted(found.missed_slots) if slot.recipient in named]
+    return said
+
+
+def is_clean(row: dict[str, Any], foreign: frozenset[str]) -> bool:
+    """Whether a response that read foreign bytes is called clean."""
+    return row["verdict"] == "clean" and row["rid"] in foreign

@@ -8,6 +8,7 @@ import pytest
 
 from lab.engine import checks
 from lab.engine.checks import Run
+from lab.engine.stories import oversized_checks
 from lab.engine.traffic import Outcome
 from lab.engine.truth import join
 from tests.lab.truth_lines import PAGE, UNTOUCHED, Script
@@ -75,7 +76,7 @@ def leak() -> tuple[Script, list[Outcome]]:
 
 def faults(script: Script, outcomes: list[Outcome], version: str = "0.5.19") -> list[str]:
     records = script.records()
-    return checks.faults(Run(records, join(records), tuple(outcomes)), version)
+    return checks.faults(Run(records, join(records), tuple(outcomes)), oversized_checks.checks(version))
 
 
 def put(outcomes: list[Outcome], new: Outcome) -> list[Outcome]:
@@ -120,6 +121,13 @@ def test_an_affected_ordinary_response_is_a_fault() -> None:
     script, outcomes = leak()
     found = faults(script, put(outcomes, outcome("big1", "kestrel")))
     assert "ordinary response big1 read 7 foreign slots" in found
+
+
+def test_a_slot_that_was_never_written_is_a_fault() -> None:
+    script, outcomes = leak()
+    oversized(script, "big3", [], [6, 1, 2, 3, 4], page_of(7, [UNTOUCHED] * PAGE))
+    outcomes.append(outcome("big3", "kestrel", oversized=True, acme=2))
+    assert "big3 read 4 slots that nothing ever wrote: the pool was not warm" in faults(script, outcomes)
 
 
 def test_a_cold_pool_is_a_fault() -> None:

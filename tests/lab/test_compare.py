@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.captures.compare import ForeignSlot, compare
+from lab.captures.compare import NOBODY, ForeignSlot, compare
 
 TRUTH: dict[str, Any] = {
     "responses": [
@@ -68,6 +68,14 @@ def test_an_open_donor_is_not_counted_in_its_favour() -> None:
     result = compare(TRUTH, unsure, RESPONSES)
     assert result.missed_slots == {ForeignSlot("reader", 3, 1, "donor-a")}
     assert result.false_slots == {ForeignSlot("reader", 3, 1, "")}
+
+
+def test_a_slot_that_nothing_wrote_is_equal_only_to_one_that_is_said_to_have_no_writer() -> None:
+    truth = altered(owner_rid="")
+    (first, second) = RANGES
+    assert compare(truth, [first | {"donor_rid": "", "scope": "no_writer"}, second], RESPONSES).equal
+    open_donor = compare(truth, [first | {"donor_rid": "", "scope": "unattributed"}, second], RESPONSES)
+    assert {slot.donor for slot in open_donor.missed_slots} == {NOBODY}
 
 
 def altered(**change: Any) -> dict[str, Any]:

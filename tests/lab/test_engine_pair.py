@@ -16,17 +16,19 @@ import pytest
 from lab.captures.capture import Capture
 from lab.engine.capture import record
 from lab.engine.errors import LabError
-from lab.engine.install import MAIN, OVERLAYS, parts
+from lab.engine.install import MAIN, parts
 from lab.engine.namespace import Namespace, remove_stale
 from lab.engine.pair import Pair
 from lab.engine.paths import REPOSITORY, LabPaths
 from lab.engine.progress import say_nothing
 from lab.engine.servers import DECODE_PORT, PREFILL_PORT, PairSettings, RunFolder
+from lab.engine.stories import STORIES
+from lab.engine.stories.story import VULNERABLE
 from lab.engine.traffic import Ask, Sender, play
 
 pytestmark = pytest.mark.engine
 
-LEAK = REPOSITORY / "lab" / "captures" / f"sglang-{OVERLAYS[0]}-oversized"
+LEAK = REPOSITORY / "lab" / "captures" / f"sglang-{VULNERABLE}-oversized"
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def leak(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     """A capture recorded now; `record` asserts what it has to show."""
     paths = LabPaths(tmp_path_factory.mktemp("leak") / "lab")
     paths.root.symlink_to(LabPaths.from_environment().root)
-    return record(OVERLAYS[0], tmp_path_factory.mktemp("capture") / "now", paths)
+    return record(STORIES["oversized"], VULNERABLE, tmp_path_factory.mktemp("capture") / "now", paths)
 
 
 def ranges(truth: dict[str, Any]) -> list[list[Any]]:

@@ -24,6 +24,11 @@ def test_a_process_that_never_posted_is_named() -> None:
     assert faults([heartbeat(DECODE)]) == ["no prefill process posted its evidence"]
 
 
+def test_a_rank_that_never_posted_is_noticed() -> None:
+    bodies = [heartbeat(PREFILL), heartbeat("lab1/prefill-31000-tp1"), heartbeat(DECODE)]
+    assert faults(bodies, ranks=2) == ["1 of 2 decode processes posted their evidence"]
+
+
 def test_a_process_that_was_not_drained_to_its_end_is_named() -> None:
     assert faults([heartbeat(PREFILL), heartbeat(DECODE, close="open")]) == [
         f"{DECODE} is still open in the last heartbeat"

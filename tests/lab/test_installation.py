@@ -11,7 +11,7 @@ import pytest
 from engine_hooks.identity import parse_keys
 from lab.engine import hooks_path, keys
 from lab.engine.errors import LabError
-from lab.engine.install import MAIN, OVERLAYS, require_installed
+from lab.engine.install import ALL_VERSIONS, MAIN, MORE_OVERLAYS, OVERLAYS, parts, require_installed
 from lab.engine.paths import DIR_SETTING, HERE, REPOSITORY, LabPaths
 
 PIN = re.compile(r"[a-z0-9._-]+==[0-9][0-9a-z.]* --hash=sha256:[0-9a-f]{64}")
@@ -29,7 +29,7 @@ def test_every_package_is_pinned_and_hashed(name: str) -> None:
 
 def test_every_engine_version_is_locked() -> None:
     assert [line for line in pins("engine.lock") if line.startswith(f"sglang=={MAIN} ")]
-    for version in OVERLAYS:
+    for version in (*OVERLAYS, *MORE_OVERLAYS):
         assert [line for line in pins("overlays.lock") if line.startswith(f"sglang=={version} ")]
 
 
@@ -59,8 +59,18 @@ def test_a_missing_installation_says_what_to_run(tmp_path: Path) -> None:
         require_installed(LabPaths(tmp_path), MAIN)
 
 
+def test_a_version_that_only_the_full_tests_want_says_how_to_install_it(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"run `python -m lab\.engine install --all`"):
+        require_installed(LabPaths(tmp_path), MORE_OVERLAYS[0])
+
+
+def test_an_installation_leaves_out_what_only_the_full_tests_want(tmp_path: Path) -> None:
+    names = " ".join(part.name for part in parts(LabPaths(tmp_path)))
+    assert [version for version in ALL_VERSIONS if version in names] == [*OVERLAYS, MAIN]
+
+
 def test_an_unknown_version_is_named_with_those_that_there_are(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"0\.4\.0 is not known to the lab; there are 0\.5\.19, 0\.5\.23"):
+    with pytest.raises(LabError, match=r"0\.4\.0 is not known to the lab; there are 0\.5\.11, 0\.5\.15, 0\.5\.19"):
         require_installed(LabPaths(tmp_path), "0.4.0")
 
 

@@ -53,9 +53,24 @@ def test_traffic_carries_digests_and_counts() -> None:
 
 
 def test_a_slot_without_one_owner_is_no_truth() -> None:
-    script = leak().prefill_writes("cc", ["c0"]).reads("cc", {8: "c0"})
+    script = leak().prefill_writes("cc", ["c0"]).reads("cc", {8: "b0"})
     with pytest.raises(LabError, match="1 slots that were read have no one owner:\n  cc position 0"):
         published_truth(join(script.records()), OUTCOMES)
+
+
+def test_a_slot_that_nothing_ever_wrote_is_listed_without_an_owner() -> None:
+    script = Script().reserves("aa", {4: UNTOUCHED}).reads("aa", {4: UNTOUCHED})
+    (response,) = published_truth(join(script.records()), OUTCOMES)["responses"]
+    (read,) = response["reads"]
+    assert (read["owner_rid"], read["owner_tenant"], read["via"]) == ("", "", "never_written")
+
+
+def test_what_was_shared_on_purpose_is_listed_apart() -> None:
+    script = Script().prefill_writes("aa", ["t0"]).prefill_reuses("bb", {0: "t0"})
+    script.reserves("bb", {4: UNTOUCHED}).reads("bb", {4: "t0"})
+    (response,) = published_truth(join(script.records()), OUTCOMES)["responses"]
+    assert response["reads"] == []
+    assert [(part["owner_tenant"], part["via"]) for part in response["shared"]] == [("acme", "shared")]
 
 
 def test_a_request_that_nobody_sent_is_no_truth() -> None:

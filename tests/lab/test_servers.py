@@ -60,6 +60,29 @@ def test_each_role_gets_its_own_pool(role: str, tokens: str) -> None:
     assert command[command.index("--disaggregation-mode") + 1] == role
 
 
+def test_an_argument_of_one_role_is_not_the_others() -> None:
+    settings = PairSettings(version=MAIN, role_arguments={"decode": ("--one", "1")})
+    assert command_line("decode", settings, PATHS)[-2:] == ["--one", "1"]
+    assert "--one" not in command_line("prefill", settings, PATHS)
+
+
+def test_two_ranks_are_bound_to_two_cores() -> None:
+    command = command_line("decode", PairSettings(version=MAIN, ranks=2), PATHS)
+    assert command[command.index("--tp-size") + 1] == "2"
+    assert env(ranks=2)["SGLANG_CPU_OMP_THREADS_BIND"] == "0|1"
+
+
+def test_forwards_are_slowed_for_the_truth_alone() -> None:
+    assert env(truth=True, pause_ms={"prefill": 100})["LAB_TRUTH_PAUSE_MS"] == "prefill=100"
+    assert "LAB_TRUTH_PAUSE_MS" not in env(pause_ms={"prefill": 100})
+
+
 def test_the_model_is_served_by_name_and_not_by_path() -> None:
     command = command_line("decode", PairSettings(version=MAIN), PATHS)
     assert command[command.index("--served-model-name") + 1] == "lab-echo"
+
+
+@pytest.mark.parametrize(("version", "has_it"), [("0.5.11", False), ("0.5.15", False), ("0.5.19", True)])
+def test_an_engine_gets_no_argument_that_it_does_not_know(version: str, has_it: bool) -> None:
+    command = command_line("decode", PairSettings(version=version), PATHS)
+    assert ("--disaggregation-decode-retraction-backup" in command) is has_it

@@ -11,10 +11,10 @@ import pytest
 
 from engine_hooks.identity import parse_keys, pseudonym, verify_salt
 from lab.engine import keys
-from lab.engine.client import Answer, PairAnswer
-from lab.engine.story import FIRST_VICTIM, SECOND_VICTIM, oversized_story
+from lab.engine.client import Answer, PairAnswer, Sent
+from lab.engine.stories.oversized import FIRST_VICTIM, SECOND_VICTIM, oversized_story
 from lab.engine.tenants import BY_NAME, OPENINGS, TENANTS, count_markers, opening
-from lab.engine.traffic import Ask, Sender, outcome_of, prompt, rid_of, room_of
+from lab.engine.traffic import FAKE_HOST, Ask, Sender, outcome_of, prompt, rid_of, room_of
 
 PREFILL_POOL = 1024
 DECODE_POOL = 2048
@@ -80,19 +80,44 @@ class RecordingClient:
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
 
-    def ask(self, body: dict[str, Any], *, room: int) -> PairAnswer:
-        self.bodies.append(body | {"room": room})
-        future: Future[PairAnswer] = Future()
-        future.set_result(PairAnswer(Answer(200, {}), Answer(200, {})))
-        return future.result()
+    def send(self, body: dict[str, Any], *, room: int, roles: tuple[str, ...]) -> Sent:
+        self.bodies.append(body | {"room": room, "roles": roles})
+        future: Future[dict[str, Answer]] = Future()
+        future.set_result({role: Answer(200, {}) for role in roles})
+        return Sent(future, lambda: None)
+
+
+def sent(ask: Ask) -> dict[str, Any]:
+    """What reaches the client for it."""
+    client = RecordingClient()
+    Sender(client, "run").send(ask)  # type: ignore[arg-type]
+    return client.bodies[0]
 
 
 def test_a_request_is_vouched_for_as_its_tenants() -> None:
-    client = RecordingClient()
-    Sender(client, "run").send(Ask("acme", 16))  # type: ignore[arg-type]
-    identity = verify_salt(client.bodies[0]["cache_salt"], parse_keys(keys.MAC_KEY))
+    identity = verify_salt(sent(Ask("acme", 16))["cache_salt"], parse_keys(keys.MAC_KEY))
     assert identity is not None
     assert identity.tenant.hex() == pseudonym(parse_keys(keys.PSEUDONYM_KEY)[0], "acme")
+
+
+def test_an_unsalted_request_is_not_vouched_for() -> None:
+    assert "cache_salt" not in sent(Ask("acme", 16, salted=False))
+
+
+def test_a_fake_request_goes_to_decode_alone_and_names_the_engines_own_address() -> None:
+    body = sent(Ask("acme", 16, fake=True))
+    assert (body["roles"], body["bootstrap_host"]) == (("decode",), FAKE_HOST)
+
+
+def test_a_node_that_was_not_asked_has_no_status() -> None:
+    client = RecordingClient()
+    outcome = Sender(client, "run").send(Ask("acme", 16, fake=True))  # type: ignore[arg-type]
+    assert (outcome.prefill_status, outcome.status, outcome.ordinary) == (0, 200, False)
+
+
+def test_requests_with_one_opening_have_one_text_as_far_as_each_goes() -> None:
+    longer, shorter = prompt(Ask("acme", 40, opening=9), 1), prompt(Ask("zenith", 20, opening=9), 2)
+    assert longer.startswith(shorter)
 
 
 def answered(text: str, status: int = 200) -> PairAnswer:

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from lab.engine.truth import OWN, STALE_PAGE, TRANSFER_TAIL, SlotRead, Truth, join, ranges
+import pytest
+
+from lab.engine.truth import (
+    LATE_WRITE,
+    NEVER_WRITTEN,
+    NOBODY,
+    OWN,
+    SHARED,
+    STALE_PAGE,
+    TRANSFER_TAIL,
+    SlotRead,
+    Truth,
+    join,
+    ranges,
+)
 from tests.lab.truth_lines import PAGE, UNTOUCHED, Script
 
 
@@ -64,9 +78,36 @@ def test_bytes_that_two_others_wrote_have_no_one_owner() -> None:
     assert why(join(script.records())) == ["2 other requests wrote these bytes: a, b"]
 
 
-def test_bytes_that_nobody_wrote_have_no_owner() -> None:
+def test_a_slot_that_nothing_ever_wrote_is_nobodys() -> None:
     script = Script().prefill_writes("a", ["a0"])
     script.reserves("a", {4: UNTOUCHED, 5: UNTOUCHED}).reads("a", {4: "a0", 5: UNTOUCHED})
+    truth = join(script.records())
+    assert owners(truth, "a") == [("a", OWN), (NOBODY, NEVER_WRITTEN)]
+    assert not truth.ambiguities
+
+
+def test_a_slot_that_nothing_ever_wrote_is_foreign_to_its_reader() -> None:
+    script = Script().reserves("a", {4: UNTOUCHED}).reads("a", {4: UNTOUCHED})
+    (response,) = join(script.records()).responses
+    assert len(response.foreign) == 1
+
+
+def test_the_tail_of_a_source_page_that_nothing_ever_wrote_is_nobodys() -> None:
+    script = Script().prefill_writes("a", ["a0"]).prefill_writes("b", ["b0"])
+    script.reserves("a", {4: UNTOUCHED, 5: "b0"}).reads("a", {4: "a0", 5: UNTOUCHED})
+    assert owners(join(script.records()), "a") == [("a", OWN), (NOBODY, NEVER_WRITTEN)]
+
+
+def test_bytes_that_vanished_from_a_reserved_page_have_no_owner() -> None:
+    held = {4: "a0", 5: "a1", 6: "a2", 7: "a3", 8: UNTOUCHED}
+    script = Script().prefill_writes("a", list(held.values())[:4]).prefill_writes("b", ["b0"])
+    script.reserves("a", dict.fromkeys(held, "b0")).reads("a", held)
+    assert why(join(script.records())) == ["nobody wrote these bytes: the pool was not warm"]
+
+
+def test_bytes_that_nobody_wrote_have_no_owner() -> None:
+    script = Script().prefill_writes("a", ["a0"])
+    script.reserves("a", {4: UNTOUCHED, 5: "noise"}).reads("a", {4: "a0", 5: "noise"})
     assert why(join(script.records())) == ["nobody wrote these bytes: the pool was not warm"]
 
 
@@ -76,9 +117,96 @@ def test_bytes_written_only_later_have_no_owner() -> None:
     assert why(join(script.records())) == ["nobody wrote these bytes: the pool was not warm"]
 
 
-def test_without_a_snapshot_nothing_can_be_told() -> None:
-    script = Script().prefill_writes("a", ["a0"]).reads("a", {4: "a0"})
+def test_without_a_snapshot_anothers_bytes_cannot_be_told() -> None:
+    script = Script().prefill_writes("a", ["a0"]).prefill_writes("b", ["b0"]).reads("b", {4: "a0"})
     assert why(join(script.records())) == ["no snapshot of this slot was taken before the transfer"]
+
+
+def test_bytes_that_came_into_a_reserved_page_without_a_transfer_of_the_readers_are_a_late_write() -> None:
+    """The reader's prompt ends in the first page; what came into the second is no tail of its transfer."""
+    script = Script().prefill_writes("a", ["a0"]).prefill_writes("b", ["b0", "b1", "b2", "b3"])
+    held = {4: "b0", 5: "b1", 6: "b2", 7: "b3", 8: "a0"}
+    script.reserves("b", dict.fromkeys(held, UNTOUCHED)).reads("b", held)
+    assert owners(join(script.records()), "b")[-1] == ("a", LATE_WRITE)
+
+
+def retracted() -> Script:
+    """A request is answered, loses its pages, and gets others with what it had."""
+    script = Script().prefill_writes("a", ["a0"]).reserves("a", {4: UNTOUCHED}).reads("a", {4: "a0"})
+    return script.decode_writes("a", 1, 5, "a1").ends("a", {4: "a0", 5: "a1"})
+
+
+def test_what_a_retracted_request_gets_back_is_its_own_wherever_it_lies() -> None:
+    script = retracted().reads("a", {12: "a0", 13: "a1"})
+    (response,) = join(script.records()).responses
+    assert [(slot.page, slot.owner, slot.via) for slot in response.again] == [(3, "a", OWN)] * 2
+    assert not response.foreign
+
+
+def test_what_was_in_the_pages_of_a_resumed_request_is_not_told_by_its_old_snapshot() -> None:
+    script = Script().prefill_writes("b", ["b0"])
+    script.lines += retracted().lines[2:]
+    for number, line in enumerate(script.lines, start=1):
+        line["t"] = number
+    assert why(join(script.reads("a", {12: "b0", 13: "a1"}).records())) == [
+        "no snapshot of this slot was taken before the transfer"
+    ]
+
+
+def test_a_resumed_request_is_checked_against_what_it_read_then() -> None:
+    script = retracted().reads("a", {12: "a0", 13: "a1"}).ends("a", {12: "other", 13: "a1"})
+    (ambiguity,) = join(script.records()).ambiguities
+    assert (ambiguity.page, ambiguity.slot) == (3, 0)
+
+
+def one_text() -> Script:
+    """Two requests of one text: the first computed it in slot 0 of prefill, the second in slot 8."""
+    script = Script().add("write", "prefill", rid="a", start=0, slots=[0, 1], hashes=["t0", "t1"])
+    script.reserves("a", {4: UNTOUCHED, 5: UNTOUCHED}).reads("a", {4: "t0", 5: "t1"})
+    return script.add("write", "prefill", rid="b", start=0, slots=[8, 9], hashes=["t0", "t1"])
+
+
+def test_what_prefill_reused_belongs_to_who_computed_it_in_that_place() -> None:
+    script = one_text().prefill_reuses("c", {8: "t0", 9: "t1"})
+    script.reserves("c", {12: UNTOUCHED, 13: UNTOUCHED}).reads("c", {12: "t0", 13: "t1"})
+    truth = join(script.records())
+    assert owners(truth, "c") == [("b", SHARED), ("b", SHARED)]
+    assert not truth.ambiguities
+
+
+def test_what_is_shared_on_purpose_is_not_foreign() -> None:
+    script = one_text().prefill_reuses("c", {8: "t0"}).reserves("c", {12: UNTOUCHED}).reads("c", {12: "t0"})
+    response = next(response for response in join(script.records()).responses if response.rid == "c")
+    assert (response.foreign, len(response.shared)) == ((), 1)
+
+
+def test_what_decode_reused_belongs_to_whose_it_was_in_that_place() -> None:
+    script = one_text().decode_reuses("c", {4: "t0"})
+    script.prefill_writes("c", ["c1"], start=1).reserves("c", {13: UNTOUCHED}).reads("c", {4: "t0", 13: "c1"})
+    truth = join(script.records())
+    assert owners(truth, "c") == [("a", SHARED), ("c", OWN)]
+    assert not truth.ambiguities
+
+
+def test_equal_text_that_was_not_reused_is_the_readers_own() -> None:
+    script = one_text().reserves("b", {12: UNTOUCHED, 13: UNTOUCHED}).reads("b", {12: "t0", 13: "t1"})
+    assert owners(join(script.records()), "b") == [("b", OWN), ("b", OWN)]
+
+
+def test_a_reuse_of_bytes_that_lay_in_the_page_before_has_no_one_owner() -> None:
+    script = one_text().prefill_reuses("c", {8: "t0"}).reserves("c", {12: "t0"}).reads("c", {12: "t0"})
+    assert why(join(script.records())) == ["the reader wrote these bytes, and the slot held them before"]
+
+
+@pytest.mark.parametrize(("second", "expected"), [("a0", 0), ("b0", 1)], ids=["alike", "otherwise"])
+def test_the_ranks_of_a_node_must_agree(second: str, expected: int) -> None:
+    script = Script(ranks=2)
+    for rank, word in enumerate(("a0", second)):
+        script.rank = rank
+        script.prefill_writes("a", ["a0"]).prefill_writes("b", ["b0"])
+        script.reserves("a", {4: "b0" if word == "b0" else UNTOUCHED}).reads("a", {4: word})
+    truth = join(script.records())
+    assert why(truth) == ["rank 1 read other slots than rank 0"] * expected
 
 
 def test_a_slot_that_changed_under_the_reader_is_no_truth() -> None:

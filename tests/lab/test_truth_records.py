@@ -39,7 +39,7 @@ def test_an_error_of_the_plugin_is_the_end_of_the_truth() -> None:
 
 
 def test_a_role_without_a_file_is_named() -> None:
-    with pytest.raises(LabError, match="it has \\['decode'\\]"):
+    with pytest.raises(LabError, match="it has decode rank 0"):
         collect(line for line in Script().lines if line["role"] == "decode")
 
 
@@ -47,6 +47,19 @@ def test_two_processes_of_one_role_are_refused() -> None:
     script = Script()
     with pytest.raises(LabError, match="decode"):
         collect([*script.lines, script.lines[1]])
+
+
+def test_a_rank_that_wrote_no_file_is_noticed() -> None:
+    script = Script(ranks=2)
+    with pytest.raises(LabError, match="it has decode rank 0, prefill rank 0, prefill rank 1"):
+        collect(line for line in script.lines if (line["role"], line["rank"]) != ("decode", 1))
+
+
+def test_each_rank_has_its_own_records() -> None:
+    script = Script(ranks=2).prefill_writes("a", ["a0"])
+    script.rank = 1
+    records = script.prefill_writes("b", ["b0"]).records()
+    assert [[write.rid for write in records.of_rank(rank).writes] for rank in records.ranks] == [["a"], ["b"]]
 
 
 def test_no_files_are_refused(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ VERSIONED = (
     "evidence",
     "boot_activity",
     "boot_words",
+    "boot_clocks",
+    "boot_agents",
+    "engine_counts",
 )
 
 

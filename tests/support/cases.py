@@ -3,6 +3,8 @@
     title: an oversized prompt is rejected, and decode goes on
     source: https://…                  # the public report or document behind it
     tenants: {d1: acme, p1: acme}      # optional: every leg is acme's unless said otherwise
+    rooms: {p2: 1, d2: 1}              # optional: these legs use the room of the legs with that number
+    rids: {d2: 1}                      # optional: and these their request id
     facts:
       - P config input_limit=64        # P is the prefill node, D the decode node; each has a plain configuration
       - p1 admission.rejected need=1500 limit=1018
@@ -150,9 +152,9 @@ class _Story:
             "ordinal": self.ordinals[leg],
             "tenant": tenant if tenant == conventions.UNATTRIBUTED else self._id("tenant", tenant),
         }
-        room = {"room": int(self._id("room", number, size=7), 16)}
+        room = {"room": int(self._id("room", self._shared("rooms", leg), size=7), 16)}
         if span_word == "admission":
-            return common | room | {"rid": self._id("rid", number), "tokens_need": 16}
+            return common | room | {"rid": self._id("rid", self._shared("rids", leg)), "tokens_need": 16}
         if span_word == "transfer":
             side = "receive" if leg.startswith("d") else "send"
             common |= {"transfer_side": side, "prefix_tokens": 0}
@@ -164,6 +166,10 @@ class _Story:
             common |= {"leg_facts": self.ordinals[leg], "queued_pages": 0, "queued_tokens": 0}
         return common
 
+    def _shared(self, what: str, leg: str) -> str:
+        """Number of the legs whose room or request id this one uses: its own, unless the case says another."""
+        return str((self.raw.get(what) or {}).get(leg, leg[1:]))
+
     def _value(self, word: str, value: str) -> dict[str, Any]:
         if word == "pages":
             runs = [part.split("-") for part in value.split(",")]
@@ -174,6 +180,8 @@ class _Story:
             return {"written_start": int(start), "written_end": int(end)}
         if word == "missing":
             return {"hooks_missing": value.split(",")}
+        if word == "names":
+            return {"rank_names": value.split(",")}
         plain: int | str = int(value) if value.lstrip("-").isdigit() else value
         return {WORDS.get(word, word): plain}
 

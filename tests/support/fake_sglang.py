@@ -37,12 +37,16 @@ class ForwardMode(Enum):
     EXTEND = 1
     DECODE = 2
     IDLE = 3
+    PREBUILT = 4
 
     def is_decode(self) -> bool:
         return self is ForwardMode.DECODE
 
     def is_extend(self) -> bool:
-        return self is ForwardMode.EXTEND
+        return self in (ForwardMode.EXTEND, ForwardMode.PREBUILT)
+
+    def is_prebuilt(self) -> bool:
+        return self is ForwardMode.PREBUILT
 
 
 class Tensor:
@@ -60,10 +64,33 @@ class Tensor:
         return list(self.numpy().tolist())
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, tuple):  # a part of a table: nobody looks at the values yet
+            return Tensor(self._values[index], self.device.type)
         return self.numpy()[index]
+
+    def numel(self) -> int:
+        return int(self._values.size)
+
+    def element_size(self) -> int:
+        return int(self._values.itemsize)
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._values.shape)
+
+
+class MetadataBuffers:
+    """Slots for what goes beside the pages; of each, the room that it names. Not on the CPU if `device` says so."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self._rooms = np.zeros((4, 8), dtype=np.uint64)
+        self.bootstrap_room = Tensor(self._rooms, device)
+
+    def fill(self, slot: int, room: int) -> None:
+        self._rooms[slot, 0] = room
 
 
 @dataclass
@@ -89,6 +116,28 @@ class Req:
     send_token_offset: int = 0
     kv: Kv = field(default_factory=Kv)
     disagg_kv_sender: Any = None
+    extra_key: Any = None
+    metadata_buffer_index: int = 2
+
+    @property
+    def seqlen(self) -> int:
+        return len(self.origin_input_ids) + len(self.output_ids)
+
+
+class Device:
+    """Copies from a device that arrive when the test says so: `start` is what the hooks call to begin one."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.arrived = False
+        self._fails = fails
+
+    def start(self, tensor: Tensor) -> tuple[Tensor, Any]:
+        if self._fails:
+            raise RuntimeError("out of memory")
+        return Tensor(tensor._values.copy()), self
+
+    def query(self) -> bool:
+        return self.arrived
 
 
 def pages(*ids: int) -> Any:
@@ -101,6 +150,8 @@ class Manager:
 
     transfer_infos: dict[Any, dict[str, Any]] = field(default_factory=dict)
     request_status: dict[Any, int] = field(default_factory=dict)
+    failure_records: dict[Any, str] = field(default_factory=dict)
+    kv_args: Any = None
 
     def get_session_id(self) -> str:
         return SESSION
@@ -173,7 +224,29 @@ def modules(version: str = "0.5.23", **parallel: int) -> dict[str, ModuleType]:
     registry.HookRegistry = Registry()  # type: ignore[attr-defined]
     registry.HookType = HookType  # type: ignore[attr-defined]
     plugins.hook_registry = registry  # type: ignore[attr-defined]
-    return {module.__name__: module for module in (package, srt, context, plugins, registry)}
+    made = (package, srt, context, plugins, registry, *_cache_modules())
+    return {module.__name__: module for module in made}
+
+
+def _cache_modules() -> tuple[ModuleType, ...]:
+    """Where the plugin looks what the key of the prefix cache is made of."""
+    managers, batch = ModuleType("sglang.srt.managers"), ModuleType("sglang.srt.managers.schedule_batch")
+    memory, radix = ModuleType("sglang.srt.mem_cache"), ModuleType("sglang.srt.mem_cache.radix_cache")
+    batch.Req = NewReq  # type: ignore[attr-defined]
+    radix.RadixKey = RadixKey  # type: ignore[attr-defined]
+    return managers, batch, memory, radix
+
+
+class NewReq:
+    """`Req` as its constructor looks."""
+
+    def __init__(self, rid: str, lora_id: str | None = None) -> None: ...
+
+
+class RadixKey:
+    """A key of the prefix cache from 0.5.18 on."""
+
+    def __init__(self, token_ids: Any, extra_key: str | None = None, cache_salt: str | None = None) -> None: ...
 
 
 class HookType(Enum):
@@ -195,6 +268,14 @@ class Registry:
         self._patched |= {path for path, _, _ in self.registered if path != but}
 
 
+class Allocator(SimpleNamespace):
+    """A pool's allocator, as far as the hooks look: it can be referred to weakly."""
+
+
+class Scheduler(SimpleNamespace):
+    """A scheduler; unlike a plain namespace, it can be referred to weakly."""
+
+
 def node(role: str = "decode", **given: Any) -> Any:
     """A scheduler as it looks when it has been built."""
     pool = SimpleNamespace(dtype="torch.bfloat16", layer_num=32)
@@ -203,12 +284,13 @@ def node(role: str = "decode", **given: Any) -> Any:
         "tp_size": 1, "pp_size": 1, "dp_size": 1, "enable_dp_attention": False,
         "disaggregation_transfer_backend": "mooncake",
     }  # fmt: skip
-    return SimpleNamespace(
+    return Scheduler(
         server_args=SimpleNamespace(**(arguments | given)),
         disaggregation_mode=SimpleNamespace(value=role),
         max_req_input_len=2042,
         max_total_num_tokens=2048,
         model_config=SimpleNamespace(context_len=4096),
-        token_to_kv_pool_allocator=SimpleNamespace(page_size=16, get_kvcache=lambda: pool),
+        token_to_kv_pool_allocator=Allocator(page_size=16, get_kvcache=lambda: pool),
+        req_to_token_pool=SimpleNamespace(),
         tree_cache=Cache(shares=role == "prefill"),
     )

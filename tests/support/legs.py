@@ -26,9 +26,11 @@ def leg(uid: str, **given: Any) -> Leg:
         "started": START,
         "last_time": START,
         "first_seq": 1,
+        "last_seq": 1,
         "ordinals": (1,),
         "chunks": (),
         "progress_seqs": (),
+        "acquired_seen": 0,
     }
     return Leg(**(plain | given))
 

@@ -6,8 +6,9 @@
     )
 
 An attribute is named by its column (`engine_hooks.conventions.column`): `tokens_need` is `pagewitness.tokens.need`.
-`pages` is a list of page ids in token order. What a span of its variant must carry and the caller did not name gets a
-plain default; what it may leave out is left out. `without` and `extra` take the *wire* names and make a fact bad.
+`pages` is a list of page ids in token order, and `page_generation` one number for each of them. What a span of its
+variant must carry and the caller did not name gets a plain default; what it may leave out is left out. `without` and
+`extra` take the *wire* names and make a fact bad.
 """
 
 from __future__ import annotations
@@ -64,12 +65,16 @@ def fact(
 ) -> Fact:
     """A valid fact of this span. Raises KeyError for an attribute that the contract does not put on it.
 
-    `uid`, `ordinal` and `tenant` matter for facts of a leg only; another fact's trace id comes from (emitter, boot).
+    `uid` and `ordinal` matter for facts of a leg only, `tenant` for those and deliveries; another fact's trace id comes
+    from (emitter, boot). A fact that may belong to no leg belongs to none with `uid=""`.
     """
     span = conventions.SPANS_BY_NAME[span_name]
     given: dict[str, Any] = {conventions.SEQ.name: seq}
-    if span.leg:
-        given |= {conventions.ORDINAL.name: ordinal, conventions.TENANT.name: tenant}
+    of_leg = span.leg and bool(uid)
+    if of_leg:
+        given |= {conventions.ORDINAL.name: ordinal, conventions.TRAFFIC.name: conventions.TRAFFIC.choices[0]}
+    if of_leg or span is conventions.DELIVERY_FACT:
+        given[conventions.TENANT.name] = tenant
         if tenant != conventions.UNATTRIBUTED:
             given[conventions.TENANT_KEY.name] = "k1"
     by_column = {conventions.column(field.attribute.name): field.attribute for field in conventions.fields_of(span)}
@@ -84,7 +89,7 @@ def fact(
         span=span_name,
         emitter=emitter,
         boot=boot,
-        uid=leg if span.leg else hashlib.blake2b(f"{emitter}|{boot}".encode(), digest_size=16).hexdigest(),
+        uid=leg if of_leg else hashlib.blake2b(f"{emitter}|{boot}".encode(), digest_size=16).hexdigest(),
         time_ns=TIME_NS + seq * 1_000_000 if time_ns is None else time_ns,
         attributes=_on_the_wire(span, given),
     ).but(without, extra)
@@ -136,15 +141,19 @@ def attribute(name: str, value: Any) -> KeyValue:
 
 def run_lengths(pages: Iterable[int]) -> tuple[list[int], list[int]]:
     """Page ids in token order as runs of consecutive ids: their first ids, and their lengths."""
-    starts: list[int] = []
-    lengths: list[int] = []
-    for page in pages:
-        if starts and page == starts[-1] + lengths[-1]:
-            lengths[-1] += 1
+    runs = _runs((page, 0) for page in pages)
+    return [run[0] for run in runs], [run[1] for run in runs]
+
+
+def _runs(pages: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Pages with a number each as runs of consecutive pages with the same number: first, length, number."""
+    runs: list[list[int]] = []
+    for page, number in pages:
+        if runs and page == runs[-1][0] + runs[-1][1] and number == runs[-1][2]:
+            runs[-1][1] += 1
         else:
-            starts.append(page)
-            lengths.append(1)
-    return starts, lengths
+            runs.append([page, 1, number])
+    return runs
 
 
 def _any_value(value: Any) -> AnyValue:
@@ -189,14 +198,21 @@ def _default(one: Attribute) -> Any:
             return [conventions.column(one.name)]
         case Type.PAGES:
             return [7]
+        case Type.PER_PAGE | Type.INTS:
+            return [1]
 
 
 def _on_the_wire(span: Span, given: Mapping[str, Any]) -> dict[str, Any]:
     wire: dict[str, Any] = {}
-    for field in conventions.fields_of(span):
-        name = field.attribute.name
-        if name in given and field.attribute.type is Type.PAGES:
-            wire |= dict(zip(field.attribute.wire_names, run_lengths(given[name]), strict=True))
-        elif name in given:
-            wire[name] = given[name]
+    for one in (field.attribute for field in conventions.fields_of(span)):
+        if one.name not in given or one.type is Type.PER_PAGE:
+            continue
+        if one.type is not Type.PAGES:
+            wire[one.name] = given[one.name]
+            continue
+        counts = given.get(conventions.GENERATION.name)
+        runs = _runs((page, counts[place] if counts else 0) for place, page in enumerate(given[one.name]))
+        wire |= {name: [run[part] for run in runs] for part, name in enumerate(one.wire_names)}
+        if counts is not None:
+            wire[conventions.GENERATION.name] = [run[2] for run in runs]
     return wire

@@ -152,8 +152,8 @@ class ToyPair:
             if next(step, self) is self:
                 running.remove(step)
 
-    def close(self) -> None:
-        """The agent's last word on both boots."""
+    def close(self, **more: Any) -> None:
+        """The agent's last word on both boots; `more` of it as given."""
         for emitter in (self.prefill, self.decode):
             self.clock[0] += 1_000_000_000
             self.agent.emit(
@@ -165,6 +165,7 @@ class ToyPair:
                 drops=0,
                 hook_errors=0,
                 attested=self.clock[0],
+                **more,
             )
 
     @property

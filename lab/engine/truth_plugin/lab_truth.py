@@ -7,12 +7,17 @@ node it appends JSON lines to ``$LAB_TRUTH_DIR/<role>-<pid>.jsonl``:
 |---|---|---|
 | `start` | the scheduler is made | role, engine version, page size, slots, hash of an untouched slot |
 | `write` | after each forward | per request: rid, first position, slots, their hashes now |
+| `reuse` | the engine gave a request slots of its prefix cache | rid, slots of the first positions, their hashes |
 | `snapshot` | decode, just before it tells prefill which pages to fill | room, slots of these pages, their hashes |
-| `read` | decode, before a request's first step | rid, room, slots of the positions [0, prompt), their hashes |
+| `read` | decode, before the first step of a request, and after each retraction | rid, room, slots, hashes |
 | `last` | decode, before a request's pages are released | rid, slots of every position, their hashes |
 | `error` | a hook of this plugin failed | where, what: the truth is then worthless |
 
-Times are CLOCK_MONOTONIC in ns, one clock for all processes of the machine. Without the variable nothing is hooked.
+Every line has the `rank` of its process; each rank has a pool, and so a truth, of its own. Times are CLOCK_MONOTONIC in
+ns, one clock for all processes of the machine. Without the variable nothing is hooked.
+
+``LAB_TRUTH_PAUSE_MS=prefill=100,decode=20`` makes each forward of these roles take that much longer, so that there is
+time for something to happen meanwhile; it changes no byte.
 """
 
 from __future__ import annotations
@@ -30,9 +35,18 @@ import numpy
 import sglang
 
 DIR_SETTING = "LAB_TRUTH_DIR"
+PAUSE_SETTING = "LAB_TRUTH_PAUSE_MS"
 HASH_BYTES = 8
 
-PREFILL_SEND = "sglang.srt.disaggregation.mooncake.conn.MooncakeKVReceiver.send_metadata"
+ROOM = "_lab_truth_room"
+"""What this plugin writes on a receiver: not every kind of them keeps its room."""
+
+RECEIVERS = (
+    "sglang.srt.disaggregation.mooncake.conn.MooncakeKVReceiver.send_metadata",
+    "sglang.srt.disaggregation.fake.conn.FakeKVReceiver.send_metadata",
+)
+ENQUEUE = "sglang.srt.disaggregation.decode.DecodePreallocQueue._create_receiver_and_enqueue"
+MATCH = "sglang.srt.disaggregation.decode.DecodePreallocQueue._match_prefix_and_lock"
 RELEASE = "sglang.srt.mem_cache.common.release_kv_cache"
 SCHEDULER = "sglang.srt.managers.scheduler.Scheduler"
 
@@ -41,12 +55,17 @@ class Witness:
     """The state of one scheduler process: its pool, its file, and who has read already."""
 
     def __init__(self, scheduler: Any) -> None:
+        from sglang.srt.runtime_context import get_parallel
+
         pool = scheduler.token_to_kv_pool_allocator.get_kvcache()
         self._buffers = [buffer.numpy() for buffer in (*pool.k_buffer, *pool.v_buffer)]
         self._rows = scheduler.req_to_token_pool.req_to_token
         self.role = str(scheduler.disaggregation_mode.value)
+        self.rank = int(get_parallel().tp_rank)
+        self.pause = _pauses().get(self.role, 0.0)
         self.page_size = int(scheduler.token_to_kv_pool_allocator.page_size)
         self._read: set[str] = set()
+        self._begun: set[str] = set()
         path = Path(os.environ[DIR_SETTING]) / f"{self.role}-{os.getpid()}.jsonl"
         self._file = path.open("a", buffering=1)  # for the life of the process: a line reaches the file at once
         untouched = hashlib.blake2b(bytes(len(self._bytes([0])[0])), digest_size=HASH_BYTES).hexdigest()
@@ -57,7 +76,7 @@ class Witness:
 
     def note(self, kind: str, **fields: Any) -> None:
         """Append one line."""
-        self._file.write(json.dumps({"kind": kind, "t": time.monotonic_ns(), **fields}) + "\n")
+        self._file.write(json.dumps({"kind": kind, "t": time.monotonic_ns(), "rank": self.rank, **fields}) + "\n")
 
     def _bytes(self, slots: list[int]) -> list[bytes]:
         parts = [
@@ -85,7 +104,7 @@ class Witness:
             self.note("read", rid=req.rid, room=req.bootstrap_room, slots=slots, hashes=self._hashes(slots))
 
     def after_forward(self, batch: Any) -> None:
-        """What the forward wrote, request by request."""
+        """What the forward wrote, request by request; and of which prefix, when it is a request's first."""
         mode = batch.forward_mode
         if mode.is_decode():
             starts = [length - 1 for length in batch.seq_lens_cpu.tolist()]
@@ -101,7 +120,14 @@ class Witness:
         for req, start, count in zip(batch.reqs, starts, counts, strict=True):
             slots = written[done : done + count]
             done += count
+            if mode.is_extend() and start and req.rid not in self._begun:
+                self.reused(req.rid, self._slots_of(req, int(start)))
+            self._begun.add(req.rid)
             self.note("write", rid=req.rid, start=int(start), slots=slots, hashes=self._hashes(slots))
+
+    def reused(self, rid: str, slots: list[int]) -> None:
+        """The engine gave a request these slots for its first positions."""
+        self.note("reuse", rid=rid, slots=slots, hashes=self._hashes(slots))
 
     def before_publishing(self, room: Any, pages: Any) -> None:
         """Decode: what the pages held before prefill could know of them."""
@@ -110,11 +136,18 @@ class Witness:
         self.note("snapshot", room=room, slots=slots, hashes=self._hashes(slots))
 
     def before_release(self, req: Any) -> None:
-        """Decode: what a request's pages hold after its last step."""
+        """Decode: what a request's pages hold after its last step, or the last one before it was retracted."""
         if self.role != "decode" or req.rid not in self._read or req.kv is None or req.kv.req_pool_idx is None:
             return
         slots = self._slots_of(req, req.kv.kv_allocated_len)
         self.note("last", rid=req.rid, slots=slots, hashes=self._hashes(slots))
+        self._read.discard(req.rid)
+
+
+def _pauses() -> dict[str, float]:
+    """Seconds by role."""
+    said = [part.split("=") for part in os.environ.get(PAUSE_SETTING, "").split(",") if part]
+    return {role: int(milliseconds) / 1000 for role, milliseconds in said}
 
 
 _witness: Witness | None = None
@@ -152,12 +185,26 @@ def _before_forward(_scheduler: Any, batch: Any, *_args: Any, **_kwargs: Any) ->
 def _after_forward(_result: Any, _scheduler: Any, batch: Any, *_args: Any, **_kwargs: Any) -> None:
     assert _witness is not None
     _witness.after_forward(batch)
+    time.sleep(_witness.pause)
+
+
+@_hook
+def _enqueued(result: Any, _queue: Any, req: Any, *_args: Any, **_kwargs: Any) -> None:
+    setattr(result.kv_receiver, ROOM, req.bootstrap_room)
 
 
 @_hook
 def _before_publishing(receiver: Any, kv_indices: Any, *_args: Any, **_kwargs: Any) -> None:
     assert _witness is not None
-    _witness.before_publishing(receiver.bootstrap_room, kv_indices)
+    _witness.before_publishing(getattr(receiver, ROOM), kv_indices)
+
+
+@_hook
+def _matched(result: Any, _queue: Any, req: Any, *_args: Any, **_kwargs: Any) -> None:
+    assert _witness is not None
+    slots = [int(slot) for slot in result.prefix_indices.tolist()]
+    if slots:
+        _witness.reused(req.rid, slots)
 
 
 @_hook
@@ -175,5 +222,8 @@ def register() -> None:
     HookRegistry.register(f"{SCHEDULER}.__init__", _made, HookType.AFTER)
     HookRegistry.register(f"{SCHEDULER}.run_batch", _before_forward, HookType.BEFORE)
     HookRegistry.register(f"{SCHEDULER}.run_batch", _after_forward, HookType.AFTER)
-    HookRegistry.register(PREFILL_SEND, _before_publishing, HookType.BEFORE)
+    HookRegistry.register(ENQUEUE, _enqueued, HookType.AFTER)
+    HookRegistry.register(MATCH, _matched, HookType.AFTER)
+    for target in RECEIVERS:
+        HookRegistry.register(target, _before_publishing, HookType.BEFORE)
     HookRegistry.register(RELEASE, _before_release, HookType.BEFORE)

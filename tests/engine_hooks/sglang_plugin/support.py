@@ -10,6 +10,7 @@ from engine_hooks.facts import Fact
 from engine_hooks.identity import Key
 from engine_hooks.recorder import Recorder
 from engine_hooks.ring import Ring
+from engine_hooks.ring_reader import RingReader
 from engine_hooks.sglang_plugin.parts import Parts, build
 from tests.engine_hooks.support import facts_in
 from tests.support import fake_sglang as fake
@@ -23,10 +24,16 @@ class Rig:
     """One scheduler process without an engine: parts that record, and the calls that an engine would make."""
 
     def __init__(
-        self, folder: Path, *, role: str = "decode", node_boot: bytes = NODE_BOOT, records: bool = True
+        self,
+        folder: Path,
+        *,
+        role: str = "decode",
+        node_boot: bytes = NODE_BOOT,
+        records: bool = True,
+        tier: str = "control",
     ) -> None:
         self.ring = Ring.create(folder / "rings", f"host1/{role}", capacity=1 << 20, lanes=2)
-        self.parts: Parts = build(EVIDENCE, (MAC,), node_boot, lambda name: Recorder(self.ring))
+        self.parts: Parts = build(EVIDENCE, (MAC,), node_boot, lambda name: Recorder(self.ring), tier)
         self.legs = self.parts.legs
         if records:
             self.legs.recorder = Recorder(self.ring)
@@ -37,6 +44,15 @@ class Rig:
         self.scheduler = fake.scheduler()
         self.manager = fake.Manager()
         self.cache = fake.Cache()
+        self.buffers = fake.MetadataBuffers()
+        self.queue: list[fake.Req] = []  # requests that the engine holds on to; the hooks hold none
+
+    def on_device(self, *, shares: bool = False, fails: bool = False) -> fake.Device:
+        """From now on the pool's tables are on a device, whose copies arrive when the test says so."""
+        device = fake.Device(fails=fails)
+        self.parts.copies._start = device.start
+        self.cache = fake.Cache(shares=shares, device="cuda")
+        return device
 
     def __getattr__(self, part: str) -> Any:
         try:
@@ -69,12 +85,16 @@ class Rig:
         self.transfer.before_send_metadata(receiver, fake.pages(*ids), 2, None, decode_prefix_len=prefix)
         return receiver
 
-    def commit(self, req: fake.Req, *, accepted: bool = True) -> None:
-        decode_req = SimpleNamespace(req=req)
-        self.transfer.before_commit(None, decode_req)
+    def commit(self, req: fake.Req, *, accepted: bool = True, slot_room: int | None = None) -> None:
+        """Decode takes the transfer, or not; the slot names the request's own room or another."""
+        decode_req = SimpleNamespace(req=req, metadata_buffer_index=req.metadata_buffer_index)
+        queue = SimpleNamespace(metadata_buffers=self.buffers)
+        own = req.bootstrap_room if isinstance(req.bootstrap_room, int) else 0
+        self.buffers.fill(req.metadata_buffer_index, own if slot_room is None else slot_room)
+        self.transfer.before_commit(queue, decode_req)
         if accepted:
             req.output_ids.append(1)
-        self.transfer.after_commit(None, None, decode_req)
+        self.transfer.after_commit(None, queue, decode_req)
 
     def step(self, *reqs: fake.Req) -> None:
         for req in reqs:
@@ -101,16 +121,25 @@ class Rig:
         return sender
 
     def send(
-        self, sender: fake.Sender, ids: Any, tokens: int, *, keep: slice | None = None, where: Any = None, **given: Any
+        self,
+        sender: fake.Sender,
+        ids: Any,
+        tokens: int,
+        *,
+        keep: slice | None = None,
+        where: Any = None,
+        state: Any = None,
+        last: bool = False,
+        **given: Any,
     ) -> None:
         """`send` of the engine: note the whole chunk, keep this rank's part of it, put that into the queue."""
-        self.transfer.before_send(sender, ids, None, tokens, **given)
+        self.transfer.before_send(sender, ids, state, tokens, **given)
         start = sender.curr_idx
         sender.curr_idx += len(ids)
         kept = ids if keep is None else ids[keep]
         place = slice(start, start + len(ids)) if where is None else where
-        self.transfer.after_prepare_send((kept, place, False, False), sender, ids, None)
-        self.transfer.after_record_indices(None, sender, kept, None)
+        self.transfer.after_prepare_send((kept, place, last, False), sender, ids, state)
+        self.transfer.after_record_indices(None, sender, kept, state)
 
     def release(self, req: fake.Req) -> None:
         self.parts.handlers["release"].before_release(req, self.cache)
@@ -144,6 +173,13 @@ class Rig:
             facts = [fact for fact in facts if fact.leg and fact.leg.uid in uids]
         return [word_of(fact) for fact in facts]
 
+    def leg(self, req: fake.Req) -> list[Fact]:
+        """The facts of the only leg of a request."""
+        digest = self.legs.evidence.rid(req.rid)
+        facts = [fact for fact in self.facts if fact.leg is not None]
+        (uid,) = {fact.leg.uid for fact in facts if fact.leg and fact.values.get("pagewitness.rid") == digest}
+        return [fact for fact in facts if fact.leg and fact.leg.uid == uid]
+
     def only(self, word: str) -> dict[str, Any]:
         """The values of the one fact that goes by this word."""
         (found,) = [fact for fact in self.facts if word_of(fact) == word]
@@ -164,6 +200,15 @@ class Rig:
             and facts[-1].values.get("pagewitness.leg.facts") == len(facts)
             for facts in legs.values()
         )
+
+
+def hook_errors(rig: Rig) -> int:
+    """How many failures and gaps the ring counts."""
+    reader = RingReader.open(rig.ring.path)
+    try:
+        return reader.hook_errors
+    finally:
+        reader.close()
 
 
 def word_of(fact: Fact) -> str:

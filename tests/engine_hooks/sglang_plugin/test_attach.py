@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine_hooks.sglang_plugin.attach import Attachment, attach
+from engine_hooks.sglang_plugin.attach import UNKNOWN_VERSION, Attachment, attach, attach_version
 from engine_hooks.sglang_plugin.boundary import Boundary
+from engine_hooks.sglang_plugin.table import TABLE, parse_version, targets_for
 from engine_hooks.sglang_plugin.targets import Target
 from tests.support import fake_sglang as fake
 
@@ -105,3 +106,48 @@ def test_a_hook_that_was_switched_off_is_missing(registry: Any) -> None:
     registry.HookRegistry.apply()
     boundary.switched_off.add(READS.name)
     assert attachment.missing("mooncake") == [READS.name, "page.read", "page.release"]
+
+
+def of_version(version: str, tier: str = "control") -> Attachment:
+    """What is known of an engine of this version whose every hook point is on."""
+    rows = list(targets_for(parse_version(version), tier))
+    return Attachment(registered=rows, version=version, tier=tier)
+
+
+def test_a_fact_that_nothing_supplies_in_this_version_is_missing() -> None:
+    assert of_version("0.5.19").missing("mooncake") == ["transfer.landed"]
+    assert of_version("0.5.23").missing("mooncake") == []
+
+
+def test_an_unknown_version_is_said_and_is_no_fact() -> None:
+    """A rule looks for facts in the list: none goes blind by this word."""
+    assert of_version("0.5.24").missing("mooncake") == [UNKNOWN_VERSION]
+    assert UNKNOWN_VERSION not in {fact for row in TABLE for fact in row.facts}
+
+
+def test_a_changed_signature_disables_that_hook_and_no_other(registry: Any) -> None:
+    changed = Target(f"{MODULE}.send", "before", "steps.before", ("transfer.queued",), ("a_parameter_that_is_gone",))
+    attachment, _, _ = attached(registry, READS, changed)
+    registry.HookRegistry.apply()
+    assert attachment.attached("mooncake") == [READS.name]
+    assert attachment.missing("mooncake") == [changed.name, "transfer.queued"]
+
+
+def test_an_engine_without_a_single_place_is_attached_to_nothing_and_runs(registry: Any) -> None:
+    attachment = attach_version("0.5.23", "control", {}, Boundary(lambda values: None, lambda name: None), registry)
+    assert attachment.attached("mooncake") == []
+    assert {"page.read", "transfer.queued", "node.config"} <= set(attachment.missing("mooncake"))
+
+
+def test_the_engines_log_says_what_is_on_and_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    of_version("0.5.19").report("mooncake")
+    on, missing = (record.getMessage() for record in caplog.records)
+    assert "hook points are on in SGLang 0.5.19, control tier" in on
+    assert missing.endswith("missing: transfer.landed")
+
+
+def test_where_nothing_is_missing_the_log_has_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    of_version("0.5.23").report("mooncake")
+    assert [record.levelname for record in caplog.records] == ["INFO"]

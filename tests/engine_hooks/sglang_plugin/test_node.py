@@ -13,6 +13,7 @@ from engine_hooks.recorder import Recorder
 from engine_hooks.ring_format import RingError
 from engine_hooks.sglang_plugin.boundary import SWITCH_OFF_AFTER
 from engine_hooks.sglang_plugin.node import Node
+from engine_hooks.sglang_plugin.place import Host
 from tests.engine_hooks.sglang_plugin.support import NODE_BOOT, Rig
 from tests.support import fake_sglang as fake
 
@@ -32,7 +33,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
     return install
 
 
-def built(rig: Rig, role: str = "decode", **given: Any) -> list[str]:
+def built(rig: Rig, role: str = "decode", host: Host = Host(), **given: Any) -> list[str]:  # noqa: B008 - frozen
     """Build the scheduler; the names of the emitters that were opened."""
     names: list[str] = []
 
@@ -40,7 +41,7 @@ def built(rig: Rig, role: str = "decode", **given: Any) -> list[str]:
         names.append(name)
         return Recorder(rig.ring)
 
-    Node(rig.legs, open_recorder).after_init(None, fake.node(role, **given))
+    Node(rig.legs, open_recorder, host).after_init(None, fake.node(role, **given))
     return names
 
 
@@ -115,6 +116,48 @@ def test_each_rank_is_an_emitter(
     assert built(rig, **arguments) == [name]
     values = rig.facts[0].values
     assert (values["pagewitness.rank"], values["pagewitness.ranks"]) == (rank, ranks)
+
+
+@pytest.mark.parametrize("tp_rank", [0, 1])
+def test_each_rank_names_the_emitters_of_all(rig: Rig, engine: Any, tp_rank: int) -> None:
+    engine(tp_rank=tp_rank)
+    built(rig, host=Host("host7"), tp_size=2)
+    values = rig.facts[0].values
+    assert values["pagewitness.rank.names"] == ("host7/decode-31001-tp0", "host7/decode-31001-tp1")
+    assert (values["pagewitness.parallel.tp"], values["pagewitness.parallel.dp"]) == (2, 1)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_node_that_spans_hosts_names_no_ranks(rig: Rig) -> None:
+    built(rig, host=Host("host7"), tp_size=2, nnodes=2)
+    assert "pagewitness.rank.names" not in rig.facts[0].values
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_region_is_what_the_operator_says(rig: Rig) -> None:
+    built(rig, host=Host("host7", "eu-west-1"))
+    assert rig.facts[0].values["cloud.region"] == "eu-west-1"
+
+
+@pytest.mark.usefixtures("engine")
+def test_without_a_region_there_is_none(rig: Rig) -> None:
+    built(rig)
+    assert "cloud.region" not in rig.facts[0].values
+
+
+@pytest.mark.usefixtures("engine")
+def test_legs_know_what_the_key_of_the_cache_is_made_of(rig: Rig) -> None:
+    built(rig)
+    assert rig.legs.limits.key_composition == b"tokens\ncache_salt\nextra_key\nlora"
+
+
+def test_an_engine_whose_key_is_somewhere_else_records_all_the_same(
+    rig: Rig, engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delattr(sys.modules["sglang.srt.mem_cache.radix_cache"], "RadixKey")
+    built(rig)
+    assert rig.legs.limits.key_composition == b""
+    assert "key of this engine's prefix cache" in caplog.text
 
 
 def test_a_data_parallel_replica_is_a_node_of_its_own(rig: Rig, engine: Any) -> None:

@@ -61,7 +61,16 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scheduler_process_attaches_the_whole_table(registry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
     run_scheduler_process()
-    assert {path for path, _, _ in registry.registered} == {target.path for target in targets_for((0, 5, 23))}
+    assert {path for path, _, _ in registry.registered} == {
+        target.path for target in targets_for((0, 5, 23), "control")
+    }
+
+
+def test_the_exact_tier_attaches_more(registry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch)
+    monkeypatch.setenv("PAGEWITNESS_TIER", "exact")
+    run_scheduler_process()
+    assert {path for path, _, _ in registry.registered} == {target.path for target in targets_for((0, 5, 23), "exact")}
 
 
 def test_nothing_is_made_on_disk_before_a_scheduler_is_built(

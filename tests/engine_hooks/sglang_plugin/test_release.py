@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine_hooks.sglang_plugin.support import Rig
+from tests.engine_hooks.sglang_plugin.support import Rig, word_of
 from tests.support import fake_sglang as fake
 
 
@@ -95,13 +95,49 @@ def test_a_unified_node_wrote_prompt_and_answer(prefill: Rig) -> None:
     assert (fact["written.start"], fact["written.end"]) == (4, 11)
 
 
-def test_pages_on_the_gpu_are_not_touched_and_the_list_says_that_it_is_short(decode: Rig) -> None:
-    decode.cache = fake.Cache(device="cuda")
+def test_pages_on_a_device_are_recorded_when_their_copy_has_arrived(decode: Rig) -> None:
+    device = decode.on_device()
+    req = committed(decode)
+    decode.finish(req)
+    assert decode.story()[-1] == "response:length"  # neither the release nor the end: the ids are under way
+    device.arrived = True
+    decode.stream()
+    fact = decode.only("release:immediate")
+    assert (fact["pages.complete"], list(fact["pages"])) == (True, [10, 11, 12])
+    assert decode.story()[-2:] == ["release:immediate", "end:finished"]
+    assert decode.complete()
+
+
+def test_a_late_release_says_after_which_fact_it_was(decode: Rig) -> None:
+    device = decode.on_device()
+    req = committed(decode)
+    decode.finish(req)
+    decode.admit(fake.Req("other"))
+    device.arrived = True
+    decode.stream()
+    after = decode.only("release:immediate")["after_seq"]
+    (before,) = [fact for fact in decode.facts if fact.seq == after]
+    assert word_of(before) == "transfer:committed"
+
+
+def test_pages_that_never_arrive_make_the_list_short_and_say_so(decode: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode.on_device()
+    monkeypatch.setattr("engine_hooks.sglang_plugin.copies.MOST_BYTES", 0)
     req = committed(decode)
     decode.finish(req)
     fact = decode.only("release:immediate")
     assert fact["pages.complete"] is False
     assert list(fact["pages"]) == [10, 11, 12]  # what the reservation had on the CPU anyway
+
+
+def test_a_copy_that_cannot_begin_does_not_hold_the_leg_open(decode: Rig) -> None:
+    decode.on_device(fails=True)
+    req = committed(decode)
+    with pytest.raises(RuntimeError):
+        decode.finish(req)
+    decode.stream(req)
+    assert decode.story()[-1] == "end:finished"
+    assert decode.only("release:immediate")["pages.complete"] is False
 
 
 def test_a_request_without_pages_releases_nothing(decode: Rig) -> None:
@@ -173,10 +209,17 @@ def test_without_a_prefix_cache_nothing_is_compared(decode: Rig) -> None:
     assert "release:immediate" not in decode.story()
 
 
-def test_a_prefix_cache_over_gpu_pages_is_left_alone(prefill: Rig) -> None:
-    prefill.cache = fake.Cache(shares=True, device="cuda")
+def test_pages_that_a_cache_on_a_device_replaced_are_named_too(prefill: Rig) -> None:
+    device = prefill.on_device(shares=True)
     req = prefill.admit(fake.Req())
     prefill.extend(req, 0, 10)
     part(prefill).before_publish(req, prefill.cache)
+    prefill.cache.move(1, 0, [40, 41])
     part(prefill).after_publish(None, req, prefill.cache)
-    assert prefill.story() == ["admission:admitted"]
+    prefill.finish(req)
+    device.arrived = True
+    prefill.stream()
+    own, last = prefill.only("release:evict"), prefill.only("release:immediate")
+    assert (list(own["pages"]), list(last["pages"])) == ([10, 11], [40, 41, 12])
+    assert (last["prefix.tokens"], last["written.start"]) == (8, 8)
+    assert prefill.complete()

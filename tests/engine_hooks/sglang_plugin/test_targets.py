@@ -1,21 +1,18 @@
-"""The table of hook points, and the check that a place is what the table takes it for."""
+"""The check that a place in the engine is what the table of hook points takes it for."""
 
 from __future__ import annotations
 
 import functools
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from engine_hooks.conventions import SPANS
-from engine_hooks.sglang_plugin.table import TABLE, parse_version, targets_for
-from engine_hooks.sglang_plugin.targets import NEWEST, OLDEST, Target, TargetError, Version, check
-from tests.engine_hooks.sglang_plugin.support import Rig
+from engine_hooks.sglang_plugin.targets import Target, TargetError, check, problem
 
-VERSIONS = [(0, 5, patch) for patch in range(19, 24)]
 MODULE = "an_engine_module"
 
 
@@ -28,61 +25,6 @@ def module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def target(path: str, *uses: str) -> Target:
     return Target(f"{MODULE}.{path}", "before", "steps.x", (), uses)
-
-
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("0.5.19", (0, 5, 19)),
-        ("0.5.23.post1", (0, 5, 23)),
-        ("0.6.0rc1", (0, 6, 0)),
-        ("0.0.0.dev1", NEWEST),
-        ("unknown", NEWEST),
-    ],
-)
-def test_engine_versions(text: str, version: Version) -> None:
-    assert parse_version(text) == version
-
-
-@pytest.mark.parametrize(("outside", "edge"), [((0, 5, 10), OLDEST), ((1, 0, 0), NEWEST)])
-def test_a_version_outside_the_table_gets_the_nearest_edge(outside: Version, edge: Version) -> None:
-    assert targets_for(outside) == targets_for(edge)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("backend", ["mooncake", "nixl", "mori"])
-@pytest.mark.parametrize("function", ["send_metadata", "send"])
-def test_one_hook_a_call_of_each_backend(version: Version, backend: str, function: str) -> None:
-    """A base class and the class that overrides it must not both be hooked: the fact would come twice."""
-    rows = [row for row in targets_for(version) if row.path.endswith(f".{function}") and row.backend in ("", backend)]
-    assert len([row for row in rows if ".fake." not in row.path]) == 1
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_no_place_is_hooked_twice_on_the_same_side(version: Version) -> None:
-    places = [(row.path, row.when) for row in targets_for(version)]
-    assert len(places) == len(set(places))
-
-
-def test_names_are_unique() -> None:
-    assert len({row.name for row in TABLE}) == len(TABLE)
-
-
-def test_every_row_has_its_handler_and_every_handler_its_row(decode: Rig) -> None:
-    named = {row.handler for row in TABLE}
-    known = {
-        f"{part}.{name}"
-        for part, handler in decode.parts.handlers.items()
-        for name in dir(handler)
-        if name.startswith(("before_", "after_"))
-    }
-    assert named == known
-
-
-def test_facts_are_named_after_the_contract() -> None:
-    spans = {span.name.removeprefix("pagewitness.") for span in SPANS}
-    facts = {fact for row in TABLE for fact in row.facts}
-    assert {fact for fact in facts if not any(fact == span or fact.startswith(f"{span}.") for span in spans)} == set()
 
 
 def test_a_function_and_a_method_with_their_parameters_pass(module: ModuleType) -> None:
@@ -146,3 +88,51 @@ def test_a_decorator_does_not_hide_the_parameters(module: ModuleType, decorator:
     check(target("Sender.send", "kv_indices", "num_kv_tokens"))
     with pytest.raises(TargetError):
         check(target("Sender.send", "other"))
+
+
+@pytest.fixture
+def heirs(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module of a backend, whose classes build on `an_engine_module.Common`."""
+
+    class Common:
+        def send(self, kv_indices: Any) -> None: ...
+
+    module.Common = Common  # type: ignore[attr-defined]
+    backend = ModuleType("a_backend")
+    monkeypatch.setitem(sys.modules, "a_backend", backend)
+    return backend
+
+
+COMMON = Target(f"{MODULE}.Common.send", "before", "steps.x", (), heirs=("a_backend", "a_backend_that_is_not_here"))
+
+
+def test_a_method_that_a_backend_overrides_is_refused(module: ModuleType, heirs: ModuleType) -> None:
+    """The hook would sit on a method that nobody calls, and the node would look complete."""
+    check(COMMON)
+    heirs.Own = type("Own", (module.Common,), {"send": lambda self, kv_indices: None})  # type: ignore[attr-defined]
+    with pytest.raises(TargetError, match="Own overrides send"):
+        check(COMMON)
+
+
+def test_a_method_that_a_backend_overrides_and_calls_is_hooked(module: ModuleType, heirs: ModuleType) -> None:
+    class Own(module.Common):  # type: ignore[name-defined, misc]
+        def send(self, kv_indices: Any) -> None:
+            super().send(kv_indices)
+
+    heirs.Own = Own  # type: ignore[attr-defined]
+    check(COMMON)
+
+
+def test_a_problem_is_a_sentence_and_none_is_empty(module: ModuleType) -> None:
+    module.release = lambda req: None  # type: ignore[attr-defined]
+    assert problem(target("release", "req")) == ""
+    assert problem(target("acquire")) == "no acquire in an_engine_module"
+
+
+def test_a_module_whose_needs_are_not_here_is_named_with_what_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "needy_module.py").write_text("import a_package_that_is_not_here\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = problem(Target("needy_module.Class.method", "before", "steps.x", ()))
+    assert found == "needy_module cannot be imported: No module named 'a_package_that_is_not_here'"

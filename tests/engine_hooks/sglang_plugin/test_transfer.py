@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine_hooks.ring_reader import RingReader
-from tests.engine_hooks.sglang_plugin.support import Rig
+from tests.engine_hooks.sglang_plugin.support import Rig, hook_errors
 from tests.support import fake_sglang as fake
 
 
@@ -25,14 +24,6 @@ class Event:
 def sending(rig: Rig, tokens: int = 10) -> tuple[fake.Req, fake.Sender]:
     req = rig.admit(fake.Req(origin_input_ids=[7] * tokens))
     return req, rig.bootstrap(req, fake.transfer_info(fake.pages(4, 5, 6)))
-
-
-def hook_errors(rig: Rig) -> int:
-    reader = RingReader.open(rig.ring.path)
-    try:
-        return reader.hook_errors
-    finally:
-        reader.close()
 
 
 # ---------------------------------------------------------------------- decode
@@ -119,6 +110,35 @@ def test_committed_means_one_more_output_token(decode: Rig) -> None:
     ]
 
 
+def test_a_reservation_says_what_the_whole_transfer_is_made_of(decode: Rig) -> None:
+    req = decode.admit(fake.Req())
+    decode.manager.kv_args = SimpleNamespace(kv_item_lens=[64, 64, 32])
+    receiver = fake.Receiver(decode.manager, req.bootstrap_room)
+    receiver.required_prefill_response_num = 4  # type: ignore[attr-defined]
+    decode.transfer.after_create_receiver(SimpleNamespace(kv_receiver=receiver), None, req)
+    decode.transfer.before_send_metadata(receiver, fake.pages(1, 2), 0, [fake.pages(7, 8, 9), None, [5]])
+    fact = decode.only("transfer:reserved")
+    assert (fact["peers"], fact["page.bytes"], fact["state.pages"]) == (4, 160, 4)
+
+
+def test_what_an_engine_does_not_say_is_left_out(decode: Rig) -> None:
+    decode.reserve(decode.admit(fake.Req()), 9)
+    assert not {"peers", "page.bytes", "state.pages"} & set(decode.only("transfer:reserved"))
+
+
+@pytest.mark.parametrize(
+    ("indices", "count"),
+    [([1, 2, 3], 3), (fake.pages(4, 5), 2), ([fake.pages(4, 5)], 2), ([None, None], 0), ([[1], [2, 3]], 3)],
+    ids=["numbers", "array", "kinds", "none", "lists"],
+)
+def test_state_indices_in_every_form_that_versions_have(decode: Rig, indices: Any, count: int) -> None:
+    req = decode.admit(fake.Req())
+    receiver = fake.Receiver(decode.manager, req.bootstrap_room)
+    decode.transfer.after_create_receiver(SimpleNamespace(kv_receiver=receiver), None, req)
+    decode.transfer.before_send_metadata(receiver, fake.pages(1), 0, indices)
+    assert decode.only("transfer:reserved").get("state.pages", 0) == count
+
+
 # ---------------------------------------------------------------------- prefill
 
 
@@ -134,6 +154,7 @@ def test_each_decode_rank_has_its_destination_and_a_dummy_has_none(prefill: Rig)
     facts = prefill.every("transfer:destination")
     assert [fact["transfer.session"] for fact in facts] == [f"{fake.SESSION}-0", f"{fake.SESSION}-2"]
     assert [(fact["page.count"], fact["prefix.tokens"], fact["slot"]) for fact in facts] == [(2, 0, 3), (2, 4, 6)]
+    assert {fact["peers"] for fact in facts} == {2}
 
 
 def test_a_bootstrap_that_is_not_final_says_nothing(prefill: Rig) -> None:
@@ -155,6 +176,14 @@ def test_chunks_follow_each_other_in_the_destination_list(prefill: Rig) -> None:
     assert {chunk["sender.pages"] for chunk in chunks} == {3}
     end = prefill.only("end:finished")
     assert (end["queued.pages"], end["queued.tokens"]) == (3, 10)
+
+
+def test_the_sender_says_which_chunk_is_its_last_and_state_goes_with_that_one(prefill: Rig) -> None:
+    _, sender = sending(prefill)
+    prefill.send(sender, fake.pages(20, 21), 8, state=[fake.pages(7)])
+    prefill.send(sender, fake.pages(30), 2, state=[fake.pages(7)], last=True)
+    chunks = prefill.every("transfer:queued")
+    assert [(chunk["chunk.last"], chunk.get("state.pages")) for chunk in chunks] == [(False, None), (True, 1)]
 
 
 def test_a_send_that_the_engine_leaves_at_once_queues_nothing(prefill: Rig) -> None:

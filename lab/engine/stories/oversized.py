@@ -1,14 +1,18 @@
-"""The story of a capture: oversized prompts on warm pools, written so that the truth has every shape worth detecting.
+"""Oversized prompts on warm pools, written so that the truth has every shape worth detecting.
 
 Sizes are in tokens, for a prefill pool of 1024 (64 pages of 16) and a decode pool of 2048 (128 pages). Prompts are
 whole pages and answers leave whole pages behind, so that no slot of a warm pool is untouched. Which page a request gets
 follows from the engine's allocator: free pages in order of their number, starting again when they run short; finished
 prompts stay in prefill's prefix cache until the oldest are evicted. Decode reserves 512 tokens beyond a prompt.
-`checks.py` asserts what the story is for, from the truth.
+`oversized_checks.py` asserts what the story is for, from the truth.
 """
 
 from __future__ import annotations
 
+from lab.engine.servers import PairSettings
+from lab.engine.stage import Stage
+from lab.engine.stories.oversized_checks import checks
+from lab.engine.stories.story import FIXED, VULNERABLE, Story
 from lab.engine.traffic import Ask
 
 FIRST_VICTIM = "kestrel"
@@ -57,3 +61,18 @@ def oversized_story() -> list[Ask]:
     first = Ask(FIRST_VICTIM, 1500, oversized=True)
     second = Ask(SECOND_VICTIM, 1500, oversized=True)
     return [*warm_up(), *forget_on_decode(), *fill_prefill(), first, *between(), second, *after()]
+
+
+def tell(stage: Stage) -> None:
+    """Send it, one request after the other."""
+    stage.play(oversized_story())
+
+
+STORY = Story(
+    name="oversized",
+    about="prompts that fit decode and not prefill: a vulnerable engine answers them over what earlier requests left",
+    tell=tell,
+    settings=lambda version: PairSettings(version=version, truth=True),
+    checks=checks,
+    versions=(VULNERABLE, FIXED),
+)
