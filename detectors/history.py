@@ -15,6 +15,9 @@ from detectors.boots import NO_SEQ_ABOVE, Boot
 from detectors.legs import Leg, expand_runs, legs_by_uid
 from detectors.queries import Queries
 
+RELEASES = "page.release"
+"""The fact without which a pool has no history."""
+
 FIRST_WINDOW = 4096
 """Facts that the first look back covers; each further one doubles."""
 
@@ -43,6 +46,8 @@ class PoolHistory:
         self._boot = boot
         self._holders: dict[int, list[Holder]] = defaultdict(list)  # page -> holders, newest first
         self._holes = boot.drop_holes()  # seqs at or below which nothing is certain
+        if boot.config is not None and RELEASES in boot.config.hooks_missing:
+            self._holes.append(NO_SEQ_ABOVE)  # legs may have held pages and never said so
         self._low: int | None = None  # seqs in [low, high) are loaded
         self._high = 0
         self._window = first_window
@@ -109,8 +114,8 @@ class PoolHistory:
             f" WHERE {where} AND span = 'pagewitness.page.release' AND component IN ('', 'kv')",
             params,
         )
-        found = legs_by_uid(self._store, [row["uid"] for row in releases])
-        legs = {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == (self._boot.emitter, self._boot.boot)}
+        legs = self._legs([row["uid"] for row in releases])
+        self._find_silent(where, params, set(legs))
         touched = set()
         for row in releases:
             if not row["pages_complete"]:
@@ -121,3 +126,20 @@ class PoolHistory:
                 touched.add(page)
         for page in touched:
             self._holders[page].sort(key=lambda holder: -holder.release_seq)
+
+    def _legs(self, uids: list[str]) -> dict[str, Leg]:
+        found = legs_by_uid(self._store, uids)
+        return {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == (self._boot.emitter, self._boot.boot)}
+
+    def _find_silent(self, where: str, params: dict[str, object], released: set[str]) -> None:
+        """A leg that had pages and will not say which any more: its hook failed. Nobody knows when they went on."""
+        rows = self._store.rows(
+            f"SELECT DISTINCT uid FROM facts WHERE {where} AND leg_ordinal IS NOT NULL"
+            " AND uid NOT IN {released:Array(String)}",
+            {**params, "released": sorted(released)},
+        )
+        for leg in self._legs([row["uid"] for row in rows]).values():
+            had_pages = leg.reserved_pages is not None or leg.chunks or leg.read_tokens is not None
+            holed = len(leg.ordinals) != leg.ordinals[-1]
+            if had_pages and not leg.released and (holed or leg.ended is not None):
+                self._holes.append(NO_SEQ_ABOVE)

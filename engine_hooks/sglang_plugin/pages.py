@@ -51,8 +51,8 @@ class Pages:
     def after_decode(self, result: Any, batch: Any, token_per_req: int = 1, *_: Any, **__: Any) -> None:
         """`alloc_for_decode`: one more slot for each request, a new page where the one before is full."""
         page_size = self._legs.limits.page_size
-        lengths = batch.seq_lens_cpu.numpy()  # before the step
-        new = (lengths % page_size == 0).nonzero()[0].tolist()
+        lengths = batch.seq_lens_cpu.tolist()  # before the step
+        new = [place for place, tokens in enumerate(lengths) if not tokens % page_size]
         if not new:
             return
         takers = []
@@ -60,7 +60,7 @@ class Pages:
             req = batch.reqs[place]
             state = self._legs.admit(req)
             if state is not None:
-                takers.append((place, state, int(lengths[place]), row_of(req)))
+                takers.append((place, state, lengths[place], row_of(req)))
 
         def use(slots: Any, after_seq: int | None) -> None:
             if slots is None:

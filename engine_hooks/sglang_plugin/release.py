@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -79,7 +80,10 @@ class Release:
         if state is not None and shares_prefixes(tree_cache):
             self._publish(state, req, state.computed_end or state.prompt_tokens)
             state.published = before = []
-            self._with_held(state, req, tree_cache, lambda pages, _: before.append(pages))
+            # a copy: the row is the engine's, and about to change
+            self._with_slots(
+                state, req, tree_cache, lambda slots, _: before.append(None if slots is None else slots.tobytes())
+            )
 
     def after_publish(self, result: Any, req: Any, tree_cache: Any, *_: Any, **__: Any) -> None:
         """Pages that the cache already had under the same key replace the request's own, which are free from here on:
@@ -88,37 +92,49 @@ class Release:
         if state is None or state.published is None:
             return
         before, state.published = state.published, None
-        self._with_held(state, req, tree_cache, partial(self._replaced, state, before, kv_of(req).kv_committed_len))
+        self._with_slots(state, req, tree_cache, partial(self._replaced, state, before, kv_of(req).kv_committed_len))
 
     def _publish(self, state: LegState, req: Any, tokens: int) -> None:
         self._host_tier.publishing(state)
         self._sharing.published(state, req, tokens)
 
-    def _replaced(self, state: LegState, before: list[Any], committed: int, after: Any, after_seq: int | None) -> None:
+    def _replaced(
+        self, state: LegState, before: list[bytes | None], committed: int, after: Any, after_seq: int | None
+    ) -> None:
         (held,) = before
         if held is None or after is None:
             self._legs.gap(state)
             return
-        if held.tobytes() == after.tobytes():
+        if held == after.tobytes():
             return
-        kept = min(len(held), len(after))
-        changed = (held[:kept] != after[:kept]).nonzero()[0]
-        if len(changed):
-            pages = int(changed[-1]) + 1
-            self._record(state, "evict", committed, held[:pages], after_seq)
-            state.shared_end = pages * self._legs.limits.page_size
+        old = memoryview(held).cast(after.dtype.char)
+        new = memoryview(after.tobytes()).cast(after.dtype.char)
+        changed = [place for place, (one, other) in enumerate(zip(old, new, strict=False)) if one != other]
+        if changed:
+            page_size = self._legs.limits.page_size
+            pages = array("i", [slot // page_size for slot in old[: changed[-1] + 1]])
+            self._record(state, "evict", committed, pages, after_seq)
+            state.shared_end = len(pages) * page_size
 
     def _with_held(self, state: LegState, req: Any, tree_cache: Any, use: Callable[[Any, int | None], None]) -> None:
         """Call `use` with the ids of the pages in the request's row, one a page, in token order (None if they never
         arrive), and the seq after which the row held them. On a device that is later; the leg's end waits for it."""
         page_size = self._legs.limits.page_size
+
+        def divided(slots: Any, after_seq: int | None) -> None:
+            use(None if slots is None else (slots // page_size).astype("int32", copy=False), after_seq)
+
+        self._with_slots(state, req, tree_cache, divided)
+
+    def _with_slots(self, state: LegState, req: Any, tree_cache: Any, use: Callable[[Any, int | None], None]) -> None:
+        """The same with the first slot of each page, as the row has it."""
         kv = kv_of(req)
-        row = (kv.req_pool_idx, slice(0, kv.kv_allocated_len, page_size))
+        row = (kv.req_pool_idx, slice(0, kv.kv_allocated_len, self._legs.limits.page_size))
         state.waiting += 1
 
         def arrived(slots: Any, after_seq: int | None) -> None:
             try:
-                use(None if slots is None else (slots // page_size).astype("int32", copy=False), after_seq)
+                use(slots, after_seq)
             finally:
                 self._legs.arrived(state)
 

@@ -31,15 +31,24 @@ class Steps:
     def _decoded(self, scheduler: Any, steps: Any) -> None:
         for req, tokens in steps:
             state: LegState | None = getattr(req, LEG, None)
-            if state is None or state.ended or state.owner != id(req):
-                state = self._legs.admit(req)
-                if state is None:
-                    continue
-            if tokens > state.read_tokens:
-                if state.read_tokens:
-                    state.read_tokens = tokens
-                else:
-                    self._first_read(scheduler, req, state, tokens)
+            if state is None or not state.read_tokens or state.ended or state.owner != id(req):
+                self.decoded(scheduler, req, tokens)
+            elif tokens > state.read_tokens:
+                state.read_tokens = tokens
+
+    def decoded(self, scheduler: Any, req: Any, tokens: int) -> LegState | None:
+        """A decode step of one request, after which it has so many tokens. The leg, or None if it is over."""
+        state: LegState | None = getattr(req, LEG, None)
+        if state is None or state.ended or state.owner != id(req):
+            state = self._legs.admit(req)
+            if state is None:
+                return None
+        if tokens > state.read_tokens:
+            if state.read_tokens:
+                state.read_tokens = tokens
+            else:
+                self._first_read(scheduler, req, state, tokens)
+        return state
 
     def _first_read(self, scheduler: Any, req: Any, state: LegState, tokens: int) -> None:
         recorder = self._legs.recorder

@@ -256,13 +256,15 @@ class Transfer:
 
 
 def _session(manager: Any) -> str:
-    """The name under which prefill files what this decode rank sends it; `none` where there is no prefill (the
-    engine's fake backend)."""
+    """The name under which prefill files what this decode rank sends it; `none` where there is no manager, and so no
+    prefill (the engine's fake backend), `unknown` for a backend that this version does not know."""
+    if manager is None:
+        return "none"
     if hasattr(manager, "get_session_id"):  # Mooncake
         return str(manager.get_session_id())
     if hasattr(manager, "engine_desc"):  # Mori
         return str(manager.engine_desc.key)
-    return str(manager.agent.name) if hasattr(manager, "agent") else "none"  # NIXL
+    return str(manager.agent.name) if hasattr(manager, "agent") else "unknown"  # NIXL
 
 
 def _is_dummy(info: Any) -> bool:
