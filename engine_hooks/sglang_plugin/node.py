@@ -42,6 +42,7 @@ class Node:
         self.scheduler: Callable[[], Any] = lambda: None  # a weak reference, once it is built
         self._finalizer: Callable[[], Any] = lambda: None
         self._config: dict[str, Any] = {}
+        self._unchecked: frozenset[str] = frozenset()
 
     def after_init(self, result: Any, scheduler: Any, *_: Any, **__: Any) -> None:
         """Read the configuration, open the ring, record `node.config`; from now on every hook records."""
@@ -56,6 +57,7 @@ class Node:
         limits.input_limit = int(scheduler.max_req_input_len)
         limits.context_tokens = int(scheduler.model_config.context_len)
         limits.page_size = int(scheduler.token_to_kv_pool_allocator.page_size)
+        self._unchecked = _unchecked(arguments)
         limits.pool_pages = int(scheduler.max_total_num_tokens) // limits.page_size
         limits.allocator = weakref.ref(_kv_allocator(scheduler.token_to_kv_pool_allocator))
         limits.prefix_cache = shares_prefixes(scheduler.tree_cache)
@@ -103,7 +105,8 @@ class Node:
     def record(self, recorder: Recorder) -> None:
         """Record the configuration, with the hooks that are on now."""
         backend = self._config["backend"]
-        attached, missing = self.attachment.attached(backend), self.attachment.missing(backend)
+        attached = self.attachment.attached(backend)
+        missing = sorted({*self.attachment.missing(backend), *self._unchecked})
         recorder.node_config(**self._config, hooks_attached=attached, hooks_missing=missing)
         self.attachment.report(backend)
 
@@ -111,6 +114,14 @@ class Node:
         """A hook is off: say so in a new configuration."""
         if self._legs.recorder is not None:
             self.record(self._legs.recorder)
+
+
+def _unchecked(arguments: Any) -> frozenset[str]:
+    """Facts that count as unsupplied with this configuration. Speculative decoding allocates through functions of its
+    own, and whether its verify steps are seen as reads was not proven on an engine: nothing there may pass for clean."""
+    if getattr(arguments, "speculative_algorithm", None):
+        return frozenset({"page.acquire", "page.read", "page.step"})
+    return frozenset()
 
 
 def _kv_allocator(allocator: Any) -> Any:

@@ -1,7 +1,8 @@
 """A store that version 1 of the contract filled goes on answering, and takes version 2 beside what it has.
 
-`answers_of_contract_1.jsonl` is what detection wrote over the committed capture when the contract had version 1: the
-rows of the tables that answers are read from, each table behind a line with its columns.
+The folder `contract_1` is a capture of the leak as hooks of version 1 recorded it, and in `answers.jsonl` what
+detection wrote over it then: the rows of the tables that answers are read from, each table behind a line with its
+columns.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from detectors.settings import DetectionSettings
 from engine_hooks.conventions import CONTRACT_VERSION, SPANS
 from lab.captures.capture import Capture
 from lab.captures.compare import compare
-from tests.lab.answers import LEAK, STALL_SECONDS, spans_of
+from tests.lab.answers import STALL_SECONDS, spans_of
 from tests.support.cases import load_case
 from tests.support.otlp import export, fact
 from tests.support.stores import shared_data_dir
 
-ANSWERS = Path(__file__).with_name("answers_of_contract_1.jsonl")
+FOLDER = Path(__file__).with_name("contract_1")
+ANSWERS = FOLDER / "answers.jsonl"
 CASE = Path(__file__).parents[2] / "detectors" / "rules" / "read_unwritten_page" / "cases" / "oversized_prompt.yaml"
 ARRIVED = 1_790_000_000_000_000_000
 """When the capture came to the store whose answers these are: its cursor says so too."""
@@ -45,7 +47,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def capture() -> Capture:
-    return Capture.load(LEAK)
+    return Capture.load(FOLDER)
 
 
 def saved_answers() -> Iterator[tuple[str, list[str], list[list[Any]]]]:

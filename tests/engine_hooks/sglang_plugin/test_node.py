@@ -89,6 +89,14 @@ def test_a_prefix_cache_is_said(rig: Rig) -> None:
 
 
 @pytest.mark.usefixtures("engine")
+def test_with_speculative_decoding_the_reads_count_as_unsupplied(rig: Rig) -> None:
+    built(rig, speculative_algorithm="EAGLE")
+    missing = rig.facts[0].values["pagewitness.hooks.missing"]
+    assert isinstance(missing, tuple)
+    assert {"page.read", "page.acquire", "page.step"} <= set(missing)
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_model_without_a_served_name_goes_by_its_path(rig: Rig) -> None:
     built(rig, served_model_name=None)
     assert rig.facts[0].values["gen_ai.request.model"] == "models/echo"
