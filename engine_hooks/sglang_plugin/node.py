@@ -118,7 +118,7 @@ class Node:
 
 def _unchecked(arguments: Any) -> frozenset[str]:
     """Facts that count as unsupplied with this configuration. Speculative decoding allocates through functions of its
-    own, and whether its verify steps are seen as reads was not proven on an engine: nothing there may pass for clean."""
+    own, and that its verify steps are seen as reads was not proven on an engine: nothing there may pass for clean."""
     if getattr(arguments, "speculative_algorithm", None):
         return frozenset({"page.acquire", "page.read", "page.step"})
     return frozenset()

@@ -27,7 +27,7 @@ from lab.engine.truth import ResponseTruth
 from tests.engine_hooks.sglang_plugin.on_engine import salt_of
 from tests.support.stores import fresh_store
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine_all, pytest.mark.timeout(400)]
 
 VERSION = "0.5.19"
 COLLISIONS = 3

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from engine_hooks.sglang_plugin.table import parse_version, targets_for
-from lab.engine.pair import Pair
-from lab.engine.servers import PairSettings, RunFolder
-from lab.engine.traffic import Ask, prompt
 from tests.engine_hooks.sglang_plugin.on_engine import MARKER, ROLES, Run, tier_of
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(500)]
@@ -204,19 +200,3 @@ def test_fixed_decode_waits_for_it_and_gives_up(fixed: Run) -> None:
 def test_fixed_a_failing_grammar_is_turned_away_on_both_sides(fixed: Run, role: str) -> None:
     assert fixed.story(role, "grammar") == TURNED_AWAY
     assert fixed.only(role, "grammar", "admission:rejected")["admission.reason"] == "grammar"
-
-
-# ---------------------------------------------------------------------- without the hooks
-
-
-def test_the_kill_switch_leaves_an_engine_that_answers_the_same(vulnerable: Run, tmp_path: Path) -> None:
-    files = RunFolder(tmp_path)
-    settings = PairSettings(VULNERABLE, environment={"PAGEWITNESS_HOOKS": "off"})
-    with Pair(settings, files) as pair, pair.client() as client:
-        body = {
-            "text": f"{MARKER} {prompt(Ask('acme', 60), 0)}",
-            "sampling_params": {"max_new_tokens": 20, "temperature": 0, "ignore_eos": True},
-        }
-        answer = client.ask(body, room=7)
-    assert answer.decode.body["output_ids"] == vulnerable.answers["ordinary"].decode.body["output_ids"]
-    assert list(files.rings.iterdir()) == []
