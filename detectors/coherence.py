@@ -21,6 +21,8 @@ def decode_fits(leg: Leg) -> bool:
         return False
     if leg.need_tokens is not None and leg.need_tokens != leg.prompt_tokens:
         return False
+    if leg.releases > 1:  # it gave its pages up twice
+        return False
     return (leg.output_tokens or 0) <= 1 or (leg.read_tokens or 0) > leg.prompt_tokens
 
 
@@ -34,7 +36,7 @@ def prefill_fits(leg: Leg, page_size: int) -> bool:
         return False
     if any(chunk.tokens > len(chunk.pages) * page_size for chunk in leg.chunks):
         return False
-    if leg.chunks and not leg.released:
+    if (leg.chunks and not leg.released) or leg.releases > 1:
         return False
     # what its forwards wrote begins where its cache ends
     return leg.written_start is None or leg.written_start <= (leg.cached_tokens or 0)
@@ -61,4 +63,25 @@ def faults(join: Join, decode_page_size: int, prefill_page_size: int) -> list[st
             found.append("prefill_incoherent")
         if _prompts_differ(join):
             found.append("prompt_mismatch")
-    return found
+        if not _transfer_fits(join):
+            found.append("join_mismatch")
+    if not _pages_reach(join.decode, decode_page_size):
+        found.append("decode_incoherent")
+    return sorted(set(found))
+
+
+def _transfer_fits(join: Join) -> bool:
+    """Whether prefill sent no more pages than decode had reserved, behind the prefix that decode had told it of."""
+    decode, prefill = join.decode, join.prefill
+    if prefill is None or decode.reserved_pages is None:
+        return True
+    if sum(len(chunk.pages) for chunk in prefill.chunks) > decode.reserved_pages:
+        return False
+    return prefill.prefix_tokens is None or prefill.prefix_tokens == decode.prefix_tokens
+
+
+def _pages_reach(leg: Leg, page_size: int) -> bool:
+    """Whether the pages that the leg gave up hold as many tokens as it read."""
+    if leg.released_pages is None or leg.read_tokens is None:
+        return True
+    return leg.released_pages * page_size >= leg.read_tokens

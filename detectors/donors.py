@@ -85,8 +85,8 @@ class Donors:
         """The latest holders of a leg's pages are asked for slot by slot below: get them in one query, not one each."""
         history = self._history_of(decode.emitter, decode.boot)
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
-        latest = (holder for page in set(pages) for holder in islice(history.holders(page, before), LIKELY_HOLDERS))
-        self._preload({holder.leg.uid for holder in latest if holder is not None})
+        found = (islice(history.holders(page, before, decode), LIKELY_HOLDERS) for page in set(pages))
+        self._preload({holder.leg.uid for holders in found for holder in holders if holder is not None})
 
     def _owner_of_read(self, join: Join, index: int, page: int, slot: int) -> SlotOwner:
         source = _source_of(join, index, self._page_size)
@@ -98,9 +98,11 @@ class Donors:
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         return self.decode_owner(decode, page, slot, before, "stale_page")
 
-    def prefill_owner(self, leg: Leg, page: int, slot: int, before_seq: int, via: str) -> SlotOwner:
+    def prefill_owner(
+        self, leg: Leg, page: int, slot: int, before_seq: int, via: str, *, shared: bool = False
+    ) -> SlotOwner:
         """Last forward on that prefill pool that wrote the slot before this leg took the page."""
-        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq):
+        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared):
             if holder is None:
                 return SlotOwner("unattributed", via)
             if holder.leg.uid == leg.uid:
@@ -109,9 +111,11 @@ class Donors:
                 return SlotOwner("owned", via, holder.leg)
         return SlotOwner("no_writer", via)
 
-    def decode_owner(self, leg: Leg, page: int, slot: int, before_seq: int, via: str) -> SlotOwner:
+    def decode_owner(
+        self, leg: Leg, page: int, slot: int, before_seq: int, via: str, *, shared: bool = False
+    ) -> SlotOwner:
         """Last write to the slot on that decode pool before `before_seq`: a decode step's, or a transfer's."""
-        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq):
+        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared):
             if holder is None:
                 return SlotOwner("unattributed", via)
             if holder.leg.uid == leg.uid:

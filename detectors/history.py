@@ -15,8 +15,8 @@ from detectors.boots import NO_SEQ_ABOVE, Boot
 from detectors.legs import Leg, expand_runs, legs_by_uid
 from detectors.queries import Queries
 
-RELEASES = "page.release"
-"""The fact without which a pool has no history."""
+RELEASES = frozenset({"page.release", "page.release.shared"})
+"""The facts without which a pool has no history."""
 
 FIRST_WINDOW = 4096
 """Facts that the first look back covers; each further one doubles."""
@@ -38,6 +38,20 @@ class Holder:
         return self.written_start <= position < self.written_end
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A leg named the page as its own, by reserving or by sending it, at this seq; it gave it up at `released`, or has
+    not said so yet."""
+
+    seq: int
+    leg: Leg
+    released: int | None
+
+    def holds(self, at_seq: int) -> bool:
+        """Whether it held the page at this seq, as far as the evidence goes."""
+        return self.seq < at_seq and (self.released is None or self.released >= at_seq)
+
+
 class PoolHistory:
     """Holders of the pages of one pool: one emitter boot, component `kv`."""
 
@@ -46,17 +60,19 @@ class PoolHistory:
         self._boot = boot
         self._holders: dict[int, list[Holder]] = defaultdict(list)  # page -> holders, newest first
         self._holes = boot.drop_holes()  # seqs at or below which nothing is certain
-        if boot.config is not None and RELEASES in boot.config.hooks_missing:
+        self._claims: dict[int, list[Claim]] = defaultdict(list)  # page -> legs that named it as theirs
+        if boot.config is not None and RELEASES & set(boot.config.hooks_missing):
             self._holes.append(NO_SEQ_ABOVE)  # legs may have held pages and never said so
         self._low: int | None = None  # seqs in [low, high) are loaded
         self._high = 0
         self._window = first_window
 
-    def holders(self, page: int, before_seq: int) -> Iterator[Holder | None]:
-        """Legs that held the page and gave it up before this seq, newest first.
+    def holders(self, page: int, before_seq: int, leg: Leg, *, shared: bool = False) -> Iterator[Holder | None]:
+        """Legs that held the page and gave it up before this seq, newest first, for a leg that held it then.
 
-        Yields None, and ends, where the evidence has a hole: whoever comes before it may not have been the last.
-        Ends without None when the boot's first fact was reached.
+        Yields None, and ends, where the evidence has a hole: whoever comes before it may not have been the last. The
+        same where another leg still held the page, and may have written it: any other, or, for a page that is `shared`
+        through a prefix cache, one of another tenant. Ends without None when the boot's first fact was reached.
         """
         self._reach(before_seq)
         ceiling = before_seq
@@ -66,6 +82,9 @@ class PoolHistory:
             hole = max((hole for hole in self._holes if hole < before_seq), default=0)
             if any(hole == NO_SEQ_ABOVE for hole in self._holes):
                 hole = before_seq
+            if any(self._rivals(claim, before_seq, leg, shared=shared) for claim in self._claims.get(page, ())):
+                yield None
+                return
             found = self._holders.get(page, [])
             for holder in found[bisect_right(found, -ceiling, key=lambda one: -one.release_seq) :]:
                 if holder.release_seq <= hole:
@@ -101,7 +120,8 @@ class PoolHistory:
         self._low = start
 
     def _load(self, start: int, end: int) -> None:
-        where = "emitter = {emitter:String} AND boot = {boot:String} AND seq >= {start:Int64} AND seq < {end:Int64}"
+        own = "emitter = {emitter:String} AND boot = {boot:String}"
+        where = f"{own} AND seq >= {{start:Int64}} AND seq < {{end:Int64}}"
         params = {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": start, "end": end}
         (count,) = self._store.rows(
             f"SELECT count() AS facts, countIf(contents > 1) AS bad FROM facts WHERE {where}", params
@@ -110,22 +130,44 @@ class PoolHistory:
             rows = self._store.rows(f"SELECT seq FROM facts WHERE {where} AND contents = 1", params)
             self._holes.extend(set(range(start, end)) - {row["seq"] for row in rows})
         releases = self._store.rows(
-            "SELECT seq, uid, pages_start, pages_length, pages_complete, written_start, written_end FROM facts"
-            f" WHERE {where} AND span = 'pagewitness.page.release' AND component IN ('', 'kv')",
+            "SELECT coalesce(after_seq, seq) AS at, uid, pages_start, pages_length, pages_complete, written_start,"
+            " written_end FROM facts"
+            f" WHERE {own} AND seq >= {{start:Int64}} AND span = 'pagewitness.page.release' AND component IN ('', 'kv')"
+            # on a device the fact comes later than what it tells of
+            " AND coalesce(after_seq, seq) >= {start:Int64} AND coalesce(after_seq, seq) < {end:Int64}",
             params,
         )
         legs = self._legs([row["uid"] for row in releases])
         self._find_silent(where, params, set(legs))
+        self._load_claims(where, params)
         touched = set()
         for row in releases:
             if not row["pages_complete"]:
-                self._holes.append(row["seq"])
+                self._holes.append(row["at"])
             for index, page in enumerate(expand_runs(row["pages_start"], row["pages_length"])):
-                holder = Holder(legs[row["uid"]], row["seq"], index, row["written_start"], row["written_end"])
+                holder = Holder(legs[row["uid"]], row["at"], index, row["written_start"], row["written_end"])
                 self._holders[page].append(holder)
                 touched.add(page)
         for page in touched:
             self._holders[page].sort(key=lambda holder: -holder.release_seq)
+
+    @staticmethod
+    def _rivals(claim: Claim, at_seq: int, leg: Leg, *, shared: bool) -> bool:
+        if claim.leg.uid == leg.uid or not claim.holds(at_seq):
+            return False
+        return not shared or (claim.leg.tenant, claim.leg.tenant_key) != (leg.tenant, leg.tenant_key)
+
+    def _load_claims(self, where: str, params: dict[str, object]) -> None:
+        rows = self._store.rows(
+            f"SELECT seq, uid, pages_start, pages_length FROM facts WHERE {where}"
+            " AND transfer_status IN ('reserved', 'queued')",
+            params,
+        )
+        legs = self._legs(sorted({row["uid"] for row in rows}))
+        for row in rows:
+            leg = legs[row["uid"]]
+            for page in expand_runs(row["pages_start"], row["pages_length"]):
+                self._claims[page].append(Claim(row["seq"], leg, leg.release_seq))
 
     def _legs(self, uids: list[str]) -> dict[str, Leg]:
         found = legs_by_uid(self._store, uids)

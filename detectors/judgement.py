@@ -110,8 +110,8 @@ class Judgements:
         for join in joins:
             prefix_reasons = self._prefix_reasons(join, tainted)
             verdicts.append(self._judge.decide(join, bool(contaminations), prefix_reasons))
-            if contaminations and not ranges:
-                ranges = self._foreign(join, contaminations)
+        if contaminations:  # of the ranks, the one that got least of what it read
+            ranges = self._foreign(min(joins, key=lambda join: self.covered(join) or 0), contaminations)
         main = max(joins, key=lambda join: len(join.decode.ordinals))  # the fullest record speaks for all ranks
         tenant, tenant_key = recipient_tenant(main)
         scoped = tuple((part, range_scope(tenant, tenant_key, part.owner)) for part in ranges)
@@ -129,10 +129,10 @@ class Judgements:
         )
 
     def _every_rank(self, joins: Sequence[Join], verdict: Verdict) -> Verdict:
-        """`clean` is unknown after all where a rank of either node recorded nothing of this leg."""
+        """`clean` is unknown after all where a rank of either node recorded nothing of this leg, or another request."""
         if verdict.verdict != "clean":
             return verdict
-        silent = []
+        doubts = set()
         sides: dict[str, list[Leg | None]] = {"decode": [join.decode for join in joins]}
         if any(join.why_not != NO_PREFILL for join in joins):
             sides["prefill"] = [join.prefill for join in joins]
@@ -140,8 +140,13 @@ class Judgements:
             emitters = {(leg.emitter, leg.boot) for leg in legs if leg is not None}
             ranks = [config.ranks for each in emitters if (config := self._judge.boots.get(*each).config) is not None]
             if len(emitters) < max(ranks, default=1):
-                silent.append(f"{role}_rank_not_seen")
-        return Verdict("unknown", tuple(silent)) if silent else verdict
+                doubts.add(f"{role}_rank_not_seen")
+            seen = [leg for leg in legs if leg is not None]
+            if len({(leg.tenant, leg.tenant_key) for leg in seen}) > 1:
+                doubts.add("tenant_mismatch")
+            if len({(leg.rid, leg.traffic) for leg in seen}) > 1:
+                doubts.add(f"{role}_contradicted")
+        return Verdict("unknown", tuple(sorted(doubts))) if doubts else verdict
 
     def _model(self, join: Join) -> str:
         config = self._judge.boots.get(join.decode.emitter, join.decode.boot).config
@@ -205,5 +210,5 @@ class Judgements:
             if index >= len(pages) or pages[index] == UNKNOWN_PAGE:
                 owners.append(SlotOwner("unattributed", "stale_page"))
                 break
-            owners.append(look_up(leg, pages[index], slot, before, "stale_page"))
+            owners.append(look_up(leg, pages[index], slot, before, "stale_page", shared=True))
         return owners

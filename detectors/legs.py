@@ -63,7 +63,9 @@ class Leg:
     refused: bool
     read_tokens: int | None
     released: bool
-    release_seq: int | None
+    release_seq: int | None  # when it gave its pages up: on a device, its fact may come later
+    releases: int  # facts that end its hold; more than one contradict each other
+    released_pages: int | None
     release_ordinal: int | None
     cached_tokens: int | None  # leading tokens that came from this node's prefix cache
     written_start: int | None
@@ -159,7 +161,9 @@ SELECT
     countIf(transfer_status = 'refused') > 0 AS refused,
     max(read_tokens) AS read_tokens,
     countIf({release}) > 0 AS released,
-    if(released, maxIf(seq, {release}), NULL) AS release_seq,
+    if(released, maxIf(coalesce(after_seq, seq), {release}), NULL) AS release_seq,
+    countIf({release}) AS releases,
+    if(countIf({release} AND pages_complete) = 0, NULL, maxIf(arraySum(pages_length), {release})) AS released_pages,
     if(released, maxIf(leg_ordinal, {release}), NULL) AS release_ordinal,
     maxIf(prefix_tokens, span = 'pagewitness.page.release' AND component IN ('', 'kv')) AS cached_tokens,
     maxIf(written_start, span = 'pagewitness.page.release' AND component IN ('', 'kv')) AS written_start,
@@ -231,6 +235,8 @@ def _leg(row: Row) -> Leg:
         read_tokens=row["read_tokens"],
         released=bool(row["released"]),
         release_seq=row["release_seq"],
+        releases=row["releases"],
+        released_pages=row["released_pages"],
         release_ordinal=row["release_ordinal"],
         cached_tokens=row["cached_tokens"],
         written_start=row["written_start"],

@@ -28,10 +28,10 @@ BATCH = 10_000
 _DAY = timedelta(days=1)
 
 _FRESH = f"""
-SELECT emitter, boot, seq, time, rid, tenant_id, tenant_key, traffic, http_response_status_code AS status,
-    toUnixTimestamp64Nano(received_at) AS arrived
+SELECT emitter, boot, seq, time, rid, tenant_id, tenant_key, traffic, http_response_status_code AS status
 FROM facts
-WHERE received_at > fromUnixTimestamp64Nano({{since:Int64}}) AND span = 'pagewitness.delivery'
+WHERE received_at > fromUnixTimestamp64Nano({{since:Int64}}) AND received_at <= fromUnixTimestamp64Nano({{until:Int64}})
+    AND span = 'pagewitness.delivery'
     AND delivery_state != 'failed' AND rid != '' AND status BETWEEN {ANSWERED[0]} AND {ANSWERED[1]}
 ORDER BY emitter, boot, seq
 """
@@ -58,9 +58,9 @@ class Delivery:
     row: Row
 
 
-def fresh_deliveries(store: Queries, since: int) -> list[Delivery]:
-    """Answers that came in since this time of arrival (unix ns)."""
-    return [Delivery(_uid(row), row) for row in store.rows(_FRESH, {"since": since})]
+def fresh_deliveries(store: Queries, since: int, until: int) -> list[Delivery]:
+    """Answers that arrived in (since, until] (unix ns)."""
+    return [Delivery(_uid(row), row) for row in store.rows(_FRESH, {"since": since, "until": until})]
 
 
 def _uid(row: Row) -> str:

@@ -39,7 +39,7 @@ class Requests:
         self._by_rid: dict[str, set[str]] = {}
         self._complete_rooms: set[int] = set()
         self._crowded_rooms: set[int] = set()
-        self._joins: dict[tuple[str, str], Join] = {}  # (uid, emitter) of the decode leg
+        self._joins: dict[tuple[str, str, str], Join] = {}  # (uid, emitter, boot) of the decode leg
 
     def load(self, uids: Iterable[str]) -> None:
         """Load these legs and every leg that shares a room with one of them."""
@@ -102,7 +102,7 @@ class Requests:
             return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
         if leg.alone:
             return Join(leg, None, "", NO_PREFILL)
-        key = (leg.uid, leg.emitter)
+        key = (leg.uid, leg.emitter, leg.boot)
         if key not in self._joins:
             self.load([leg.uid])
             neighbours = self._neighbours(leg)
@@ -112,7 +112,7 @@ class Requests:
                 self._joins[key] = Join(leg, None, "", AMBIGUOUS)
                 return self._joins[key]
             for join in join_legs(decodes, prefills, self._clocks):
-                self._joins[join.decode.uid, join.decode.emitter] = join
+                self._joins[join.decode.uid, join.decode.emitter, join.decode.boot] = join
         return self._joins[key]
 
     def reused_identities(self, join: Join) -> list[str]:

@@ -8,7 +8,7 @@ every pending response, and every affected or unknown response that a late fact 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -30,9 +30,18 @@ BATCH = 10_000
 """Legs that one round of rules looks at, with all that share a room with them: memory, not speed, asks for a limit."""
 
 
-_CONFIGURED = (
-    "SELECT count() AS facts, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
-    " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND span = 'pagewitness.node.config'"
+_ARRIVED = (  # what a pass looks at: all that came since the last one, and was there when this one began
+    "received_at > fromUnixTimestamp64Nano({since:Int64}) AND received_at <= fromUnixTimestamp64Nano({until:Int64})"
+)
+_NEWEST = (
+    "SELECT max(toUnixTimestamp64Nano(received_at)) AS newest FROM evidence"
+    " WHERE received_at > fromUnixTimestamp64Nano({since:Int64})"
+)
+_FRESH = f"SELECT uid, min(time) AS first FROM evidence WHERE {_ARRIVED} AND leg_ordinal IS NOT NULL GROUP BY uid"
+_CONFIGURED = f"SELECT count() AS facts FROM evidence WHERE {_ARRIVED} AND span = 'pagewitness.node.config'"
+_OF_CONFIGURED = (
+    "SELECT DISTINCT uid FROM evidence WHERE leg_ordinal IS NOT NULL AND (emitter, boot) IN"
+    f" (SELECT emitter, boot FROM evidence WHERE {_ARRIVED} AND span = 'pagewitness.node.config')"
 )
 _HAS_LEGS = f"NOT has(reasons, '{LEG_NOT_SEEN}')"  # the others are for detectors.reconcile
 _UNSURE = f"SELECT response_uid FROM responses WHERE verdict IN ('unknown', 'pending') AND {_HAS_LEGS}"
@@ -76,14 +85,15 @@ class Runner:
         now = self._now()
         previous = self._store.rows("SELECT toUnixTimestamp64Nano(cursor) AS cursor FROM detection_state")
         since: int = previous[0]["cursor"] if previous else 0
+        until = self._newest(since)  # first: what arrives from now on is for the next pass
         boots = load_boots(self._store)
         clocks = Clocks(self._store, self._settings.clock_error)
         watermark = boots.watermark(now, self._settings.silence, clocks)
         judge = Judge(boots, self._rules, self._settings, now, watermark, clocks)
         silent = boots.silent(now, self._settings.silence)
         heard_again = self._silent is None or bool(self._silent - silent)
-        deliveries = fresh_deliveries(self._store, since)  # first: what arrives now is for the next pass
-        to_judge, cursor = self._to_judge(since, heard_again)
+        deliveries = fresh_deliveries(self._store, since, until)
+        to_judge = self._to_judge(since, until, heard_again)
         rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
         changed = 0
@@ -93,22 +103,36 @@ class Runner:
             # both legs of a request may be on the list, in different batches
             response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts]
             results = Results(self._store, time.time_ns(), rules_text, requests.response_of)
-            said, differing = self._judge_batch(requests, judge, response_uids, results)
+            said, differing = self._judge_batch(requests, judge, response_uids, results, verdicts)
             verdicts |= said
             changed += differing
-        cursor = max([cursor, *(one.row["arrived"] for one in deliveries)])
         reconciliation = Reconciliation(self._store, clocks, watermark, time.time_ns())
-        changed += reconciliation.run(deliveries, since, cursor)
+        changed += reconciliation.run(deliveries, since, until)
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         evidence_from = oldest[0]["oldest"] if oldest[0]["boots"] else None
-        write_state(self._store, now, cursor, watermark, evidence_from, rules_text)
+        write_state(self._store, now, until, watermark, evidence_from, rules_text)
         self._silent = silent  # only now: a pass that failed has re-opened nothing
         said_so = list(verdicts.values())
         pending, violations = said_so.count("pending"), said_so.count("violation")
         return Report(len(said_so), changed, pending, violations, watermark, time.perf_counter() - started)
 
+    def _newest(self, since: int) -> int:
+        """Time of arrival (unix ns) of the newest evidence there is; `since` where nothing came after it.
+
+        A pass asks for evidence more than once. Bounded by this, all its questions are about the same evidence, and
+        nothing that arrives between two of them falls below the next pass's cursor unread.
+        """
+        (row,) = self._store.rows(_NEWEST, {"since": since})
+        newest: int = row["newest"]
+        return max(since, newest)
+
     def _judge_batch(
-        self, requests: Requests, judge: Judge, response_uids: Sequence[str], results: Results
+        self,
+        requests: Requests,
+        judge: Judge,
+        response_uids: Sequence[str],
+        results: Results,
+        judged_before: Collection[str],
     ) -> tuple[dict[str, str], int]:
         judgements = Judgements(self._store, requests, judge)
         joins = {uid: requests.joins(uid) for uid in response_uids}
@@ -136,21 +160,17 @@ class Runner:
         for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'violation'"):
             tainted.setdefault(row["response_uid"], True)
         judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
-        results.retire(requests.prefill_uids(joins))
+        results.retire(requests.prefill_uids(joins) - joins.keys() - set(judged_before))
         return {one.leg.uid: one.verdict.verdict for one in judged}, results.write(judged, findings)
 
-    def _to_judge(self, since: int, heard_again: bool) -> tuple[list[str], int]:
-        """Uids of legs whose response may have changed, and the new cursor (unix ns).
+    def _to_judge(self, since: int, until: int, heard_again: bool) -> list[str]:
+        """Uids of legs whose response may have changed by what arrived in (since, until] (unix ns).
 
         `heard_again`: an emitter that was silent spoke, so what its silence left unknown is open again.
         """
-        (configured,) = self._store.rows(_CONFIGURED, {"since": since})  # first: what arrives now is for the next pass
-        fresh = self._store.rows(
-            "SELECT uid, min(time) AS first, max(toUnixTimestamp64Nano(received_at)) AS arrived FROM evidence"
-            " WHERE received_at > fromUnixTimestamp64Nano({since:Int64}) AND leg_ordinal IS NOT NULL GROUP BY uid",
-            {"since": since},
-        )
-        cursor = max([since, *(row["arrived"] for row in fresh)])
+        arrived = {"since": since, "until": until}
+        (configured,) = self._store.rows(_CONFIGURED, arrived)
+        fresh = self._store.rows(_FRESH, arrived)
         uids = {row["uid"] for row in fresh}
         uids |= {
             row["response_uid"]
@@ -165,11 +185,12 @@ class Runner:
             )
             uids |= {row["response_uid"] for row in reopened}
         if configured["facts"]:  # what a node is may be all that was missing
-            cursor = max(cursor, configured["arrived"])
             uids |= {row["response_uid"] for row in self._store.rows(_UNSURE)}
+            # and what it says late, of a missing hook or of a second setting, can take a clean verdict back
+            uids |= {row["uid"] for row in self._store.rows(_OF_CONFIGURED, arrived)}
         if heard_again:
             uids |= {row["response_uid"] for row in self._store.rows(_LEFT_BY_SILENCE)}
-        return sorted(uids), cursor
+        return sorted(uids)
 
     @staticmethod
     def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:

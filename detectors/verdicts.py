@@ -55,7 +55,7 @@ REASONS: dict[str, str] = {
     "ambiguous_join": "several legs could belong together (a room was used more than once)",
     "join_mismatch": "the legs of this room name different destinations",
     LEG_NOT_SEEN: "a gateway delivered this response, and no leg of it was seen on any node",
-    "tenant_mismatch": "the two legs were filed under different tenants",
+    "tenant_mismatch": "the legs, or the ranks of one leg, were filed under different tenants",
     "rule_blind": "a contamination rule lacks a fact that this node does not supply",
     "prefix_unattributed": "it reused cached pages whose writer is not known to be this tenant",
     "prefix_tainted": "it reused cached pages that an affected response had written",
@@ -106,6 +106,8 @@ class Judge:
         if join.why_not == NO_PREFILL:
             if join.decode.read_tokens is not None:
                 missing.append(NO_PREFILL)
+            if not self._alone_fits(join):
+                missing.append("decode_incoherent")
         elif join.prefill is None:
             can_come = join.why_not == "peer_not_seen" and self.watermark <= self._seen_by(join.decode)
             (waiting if can_come else missing).append(join.why_not)
@@ -117,6 +119,19 @@ class Judge:
             if join.decode.ended and join.prefill.ended and all(configs):
                 missing += faults(join, *(config.page_size for config in configs if config))
         return missing, waiting
+
+    def _alone_fits(self, join: Join) -> bool:
+        """Whether a leg without a prefill node can have delivered what it did.
+
+        Every token past the first comes out of a forward that read; and no token at all without a reservation.
+        """
+        leg = join.decode
+        config = self.boots.get(leg.emitter, leg.boot).config
+        if leg.ended is None or config is None:
+            return True  # running, or of an unknown node: never clean as it is
+        delivered = max(leg.tokens_delivered or 0, leg.output_tokens or 0)
+        unread = delivered > 1 and leg.read_tokens is None
+        return not unread and not faults(join, config.page_size, config.page_size)
 
     def _seen_by(self, leg: Leg) -> datetime:
         """When a leg was last heard of, by the receiver's clock, at the latest."""

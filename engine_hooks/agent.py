@@ -67,6 +67,7 @@ class Agent:
         self._unsent_beat: tuple[Batch, list[Drain]] | None = None
         self.posted = 0
         """Facts that the receiver acknowledged since the start (heartbeats not counted)."""
+        self.set_aside = 0  # corrupt rings since the start
 
     def run(self, stop: threading.Event) -> None:
         """Drain until `stop` is set, then send or spool what is there, and a last heartbeat for each ring."""
@@ -103,7 +104,7 @@ class Agent:
         """Send everything recorded before this call and a last heartbeat for each ring.
 
         What the receiver does not take within `seconds` goes to the spool, or stays in its ring where that is full.
-        Returns whether the receiver has it all.
+        Returns whether the receiver has it all: not after a ring was corrupt.
         """
         called_ns = time.time_ns()
         deadline = self._clock() + seconds
@@ -122,7 +123,7 @@ class Agent:
             for drain in list(self._drains.values()):
                 self._guarded(drain, self._spool_ring)
         self._beat(all_rings=True)
-        return not behind and self._unsent_beat is None and not self._told
+        return not behind and self._unsent_beat is None and not self._told and not self.set_aside
 
     # ------------------------------------------------------------------ finding rings
 
@@ -158,6 +159,7 @@ class Agent:
         drain = self._drains.pop(path, None)
         if drain is not None:
             drain.reader.close()
+        self.set_aside += 1
         aside = path.with_name(path.name + ".corrupt")
         _log.error(
             "%s; what it still held is lost, and its emitter is no longer attested. Kept as %s", error, aside.name

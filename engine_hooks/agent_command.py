@@ -47,7 +47,16 @@ def run_agent(options: argparse.Namespace) -> int:
     print(f"posted {agent.posted} facts", file=sys.stderr)
     for claim in claims:
         claim.close()
-    return OK if complete else _fail("the receiver does not have everything yet; nothing is lost, run again", ERROR)
+    return OK if complete else _fail(_incomplete(agent), ERROR)
+
+
+def _incomplete(agent: Agent) -> str:
+    if agent.set_aside:
+        return (
+            f"the receiver does not have everything: corrupt rings, set aside as *.corrupt: {agent.set_aside}; what "
+            "they still held is lost; run again for the rest"
+        )
+    return "the receiver does not have everything yet; what it lacks is still in the rings or the spool, run again"
 
 
 def _run(agent: Agent, *, once: bool) -> bool:

@@ -7,14 +7,14 @@ For each inference request it asks the gateway's own `identify`, takes out what 
 an id that nobody else knows. When the answer has reached the client, or has not, it records one `pagewitness.delivery`.
 
 It never turns a request away because of us: what cannot be vouched for goes on without a salt, and is `unattributed`.
-Only a body that cannot be read safely is refused, before it reaches the engine. docs/tenant-identity.md is its manual.
+Only a body or a path that cannot be read safely is refused, before it reaches the engine. Its manual is
+docs/tenant-identity.md.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import posixpath
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -32,6 +32,7 @@ from engine_hooks.gateway_exchange import (
     read_body,
     refuse,
 )
+from engine_hooks.gateway_path import find_path, plain
 from engine_hooks.gateway_recording import Recording
 from engine_hooks.gateway_request import (
     INFERENCE_PATHS,
@@ -103,7 +104,7 @@ class TenantGateway:
         known = load(scope="gateway") if settings is None else settings
         self._app = app
         self._identify = identify
-        self._paths = {_plain(path): shape for path, shape in paths.items()}
+        self._paths = {plain(path): shape for path, shape in paths.items()}
         self._removed = removed_fields(keep)
         self._body_bytes = body_bytes
         self._keys = _signing_keys(known)
@@ -119,11 +120,18 @@ class TenantGateway:
             finally:
                 self._recording.close()
             return
-        path = self._paths.get(_plain(_path_of(scope))) if scope["type"] == "http" else None
-        if path is None or scope["method"] not in _METHODS:
+        if scope["type"] != "http" or scope["method"].upper() not in _METHODS:
             await self._app(scope, receive, send)
             return
-        await self._infer(path, scope, receive, send)
+        try:
+            name = find_path(scope, self._paths)
+        except RefusedError as refusal:
+            await self._refuse(send, refusal)
+            return
+        if name is None:
+            await self._app(scope, receive, send)
+        else:
+            await self._infer(self._paths[name], scope, receive, send)
 
     async def _infer(self, path: InferencePath, scope: Scope, receive: Receive, send: Send) -> None:
         rid = secrets.token_hex(16)  # all of one length: none is the beginning of another
@@ -133,8 +141,7 @@ class TenantGateway:
             claim = await self._claim(scope)
             request = prepare(body, path, salt=claim.salt, rid=rid, removed=self._removed)
         except RefusedError as refusal:
-            self.counts["refused"] += 1
-            await refuse(send, refusal)
+            await self._refuse(send, refusal)
             return
         except ClientGoneError:
             return  # nothing has gone to the engine
@@ -142,6 +149,10 @@ class TenantGateway:
         forwarded = {**scope, "headers": list(clean_headers(scope["headers"], len(request.body)))}
         forwarded[SCOPE_KEY] = {"cache_salt": claim.salt, "rid": path.prefix + rid}
         await self._pass_on(request, claim, forwarded, receive, send)
+
+    async def _refuse(self, send: Send, refusal: RefusedError) -> None:
+        self.counts["refused"] += 1
+        await refuse(send, refusal)
 
     async def _pass_on(self, request: Prepared, claim: _Claim, scope: Scope, receive: Receive, send: Send) -> None:
         # Another id than the engine's: what is stored of a response must not open what the engine keeps of it.
@@ -207,17 +218,3 @@ def _signing_keys(settings: Settings) -> tuple[Key, Key] | None:
         _log.warning("%s is not set: every request is unattributed", " and ".join(missing))
         return None
     return settings.pseudonym_keys[0], settings.mac_keys[0]
-
-
-def _path_of(scope: Scope) -> str:
-    """The path within the application: ASGI's `path` begins with the `root_path` that it is mounted at, if any."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    within = path.removeprefix(root)
-    return within if within.startswith("/") else path
-
-
-def _plain(path: str) -> str:
-    """A path as the most lenient router or client takes it: lower case, no dots, one slash at a time, none at the end.
-    What is only nearly an inference path is taken for one, so that nothing slips by on its way to the engine."""
-    return "/" + posixpath.normpath("/" + path.lower()).lstrip("/")

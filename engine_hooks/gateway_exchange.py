@@ -30,19 +30,16 @@ class ClientGoneError(Exception):
 
 async def read_body(receive: Receive, most_bytes: int) -> bytes:
     """The whole request body. Raises RefusedError where it is longer than allowed, ClientGoneError where it ends."""
-    chunks: list[bytes] = []
-    size = 0
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] == _DISCONNECT:
             raise ClientGoneError
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > most_bytes:
+        body += message.get("body") or b""  # one buffer: a client may send any number of empty pieces
+        if len(body) > most_bytes:
             raise too_long(most_bytes)
-        chunks.append(chunk)
         if not message.get("more_body", False):
-            return b"".join(chunks)
+            return bytes(body)
 
 
 class Replay:

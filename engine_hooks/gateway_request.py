@@ -104,8 +104,14 @@ def check_headers(headers: Iterable[tuple[bytes, bytes]], most_bytes: int) -> No
         lowered = name.lower()
         if lowered in _COMPRESSION_HEADERS and value.strip().lower() not in (b"", b"identity"):
             raise RefusedError(415, "the body is compressed; send it as it is")
-        if lowered == b"content-length" and value.isdigit() and int(value) > most_bytes:
+        if lowered == b"content-length" and _is_more(value.strip(), most_bytes):
             raise too_long(most_bytes)
+
+
+def _is_more(digits: bytes, most: int) -> bool:
+    significant = digits.lstrip(b"0")
+    # Python makes no int of thousands of digits.
+    return significant.isdigit() and (len(significant) > len(str(most)) or int(significant) > most)
 
 
 def too_long(most_bytes: int) -> RefusedError:
@@ -158,7 +164,7 @@ def _engine_ids(fields: dict[str, Any], path: InferencePath, rid: str) -> tuple[
     sampling = fields.get("sampling_params")
     first = sampling[0] if isinstance(sampling, list) and sampling else sampling
     several = [fields.get("n"), first.get("n") if isinstance(first, dict) else None]
-    if any(choices not in (None, 1) for choices in several):
+    if any(choices not in (None, 1, "1") for choices in several):
         return ()
     batch = next((_batch_size(name, fields[name]) for name in path.prompts if fields.get(name) is not None), None)
     if batch is None:

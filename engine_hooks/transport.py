@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -62,15 +62,9 @@ class Transport:
     """
 
     def __init__(self, url: str, token_file: Path | None = None, timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise ExportError(f"{url!r} is not an address like http://host:4318; set PAGEWITNESS_EXPORT_URL")
-        try:
-            port = parts.port
-        except ValueError as error:
-            raise ExportError(f"{url!r} has no valid port; set PAGEWITNESS_EXPORT_URL") from error
+        parts, port = _address(url)
         self.url = f"{parts.scheme}://{parts.netloc}"
-        self._host, self._port, self._timeout = parts.hostname, port, timeout
+        self._host, self._port, self._timeout = parts.hostname or "", port, timeout
         self._path = parts.path if parts.path not in ("", "/") else _PATH
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._token_file = token_file
@@ -158,6 +152,42 @@ class Transport:
             self._token = self._read_token()
         except ExportError as error:  # keep the old one; the message says what to do
             _log.error("%s", error)
+
+
+def _address(url: str) -> tuple[SplitResult, int | None]:
+    """The address in its parts, and its port. Raises ExportError for one that no request can be sent to."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ExportError(f"{url!r} is not an address ({error}); set PAGEWITNESS_EXPORT_URL") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+        raise ExportError(f"{url!r} is not an address like http://host:4318; set PAGEWITNESS_EXPORT_URL")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ExportError(f"{url!r} has no valid port; set PAGEWITNESS_EXPORT_URL") from error
+    if not _is_host(parts.hostname):
+        raise ExportError(
+            f"{url!r} has no valid host: each part between its dots is 1 to 63 characters; set PAGEWITNESS_EXPORT_URL"
+        )
+    if not _is_word(parts.path):
+        raise ExportError(
+            f"{url!r} has a path with characters that must be percent-encoded; set PAGEWITNESS_EXPORT_URL"
+        )
+    return parts, port
+
+
+def _is_host(name: str) -> bool:
+    """Whether a name can be looked up and sent in a header: both put it into the IDNA encoding."""
+    try:
+        return _is_word(name.encode("idna").decode("ascii"))
+    except UnicodeError:
+        return False
+
+
+def _is_word(text: str) -> bool:
+    """Whether http.client takes this text: printable ASCII without blanks."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _judge(response: http.client.HTTPResponse, content: bytes) -> Answer:

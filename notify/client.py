@@ -33,10 +33,9 @@ def find_service(settings: Settings) -> Service:
     """The service that the settings name, else the one that runs on the data directory. Raises CommandError."""
     start = f"start one with `pagewitness serve --data-dir {settings.data_dir}`"
     if settings.url:
-        scheme = urlsplit(settings.url)
-        if scheme.scheme not in ("http", "https") or not scheme.hostname:
+        if not _is_url(settings.url):
             raise UsageError("PAGEWITNESS_URL (--url) must be a URL such as http://127.0.0.1:4318")
-        token = settings.token.get_secret_value() if settings.token else ""
+        token = _token(settings)
         if not token:
             raise UsageError("PAGEWITNESS_URL (--url) is set and PAGEWITNESS_TOKEN (--token) is not: both are needed")
         return Service(settings.url.rstrip("/"), token, "check PAGEWITNESS_URL (--url), and that the service runs")
@@ -47,8 +46,25 @@ def find_service(settings: Settings) -> Service:
         raise CommandError(
             f"no pagewitness service: the last one on {settings.data_dir} (pid {file.pid}) has ended; {start}"
         )
-    token = settings.token.get_secret_value() if settings.token else file.token
-    return Service(file.url, token, start)
+    return Service(file.url, _token(settings) or file.token, start)
+
+
+def _is_url(text: str) -> bool:
+    """Whether this is an address that a request can be sent to: a host name is put into the IDNA encoding for that."""
+    try:
+        parts = urlsplit(text)
+        httpx.URL(text).raw_host.decode("ascii").encode("idna")
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (httpx.InvalidURL, ValueError):  # UnicodeError is a ValueError
+        return False
+
+
+def _token(settings: Settings) -> str:
+    """The token that the settings name, or ''. Raises UsageError for one that no header can hold; never shows it."""
+    token = settings.token.get_secret_value() if settings.token else ""
+    if not token.isascii() or not token.isprintable() or token != token.strip():
+        raise UsageError("PAGEWITNESS_TOKEN (--token) must be printable ASCII, with no blank at its ends")
+    return token
 
 
 class Client:

@@ -55,6 +55,8 @@ def test_wrong_usage_is_exit_2(arguments: list[str], capsys: pytest.CaptureFixtu
     ("arguments", "named"),
     [
         (["--url", "nonsense"], "PAGEWITNESS_EXPORT_URL"),
+        (["--url", "http://host/é"], "PAGEWITNESS_EXPORT_URL"),
+        (["--url", "http://a..b"], "PAGEWITNESS_EXPORT_URL"),
         (["--token-file", "/nonexistent/token"], "PAGEWITNESS_EXPORT_TOKEN_FILE"),
     ],
 )
@@ -84,11 +86,27 @@ def test_once_is_exit_1_if_the_receiver_does_not_take_it(
     receiver.rule = lambda request: Reply(503)
 
     assert main(agent_arguments(tmp_path, receiver, "--once")) == 1
-    assert "run again" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "still in the rings or the spool, run again" in said
 
     receiver.rule = lambda request: None
     assert main(agent_arguments(tmp_path, receiver, "--once")) == 0
     assert len(receiver.facts) == 7
+
+
+def test_once_does_not_call_a_corrupt_ring_a_success(
+    tmp_path: Path, receiver: Receiver, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record_reads(Recorder(a_ring(tmp_path / "rings")), 7)
+    (tmp_path / "rings" / "x.ring").write_bytes(b"no ring")
+
+    assert main(agent_arguments(tmp_path, receiver, "--once")) == 1
+    said = capsys.readouterr().err
+    assert "*.corrupt: 1; what they still held is lost" in said
+    assert "nothing is lost" not in said
+    assert len(receiver.facts) == 7
+
+    assert main(agent_arguments(tmp_path, receiver, "--once")) == 0
 
 
 @pytest.mark.parametrize("shared", ["rings", "spool"])

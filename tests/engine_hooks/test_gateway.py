@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from engine_hooks.conventions import TRAFFIC
@@ -25,7 +25,6 @@ from tests.engine_hooks.gateways import (
     acme,
     application,
     deliveries,
-    run,
     settings,
     values,
 )
@@ -188,40 +187,6 @@ def test_other_requests_pass_untouched(gateway: Gateway, method: str, path: str)
     assert HEADER not in answer.headers
     assert gateway.engine.bodies == ([body] if path == "/other" else [])
     assert gateway.facts == []
-
-
-@pytest.mark.parametrize(
-    "path", ["/generate/", "//generate", "/GENERATE", "/v1//completions", "/v1/../generate", "/./generate"]
-)
-def test_what_a_lenient_proxy_would_take_for_an_inference_path_is_one(tmp_path: Path, path: str) -> None:
-    engine = Engine()
-    app = FastAPI()
-
-    @app.post("/{rest:path}")
-    async def proxy(request: Request, rest: str) -> dict[str, str]:
-        engine.bodies.append(await request.body())
-        return {}
-
-    scope = {
-        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": [],
-        "root_path": "", "http_version": "1.1", "scheme": "http", "asgi": {"version": "3.0"},
-    }  # fmt: skip
-    post_raw(TenantGateway(app, identify=acme, settings=settings(tmp_path)), scope, b'{"cache_salt":"stolen"}')
-    assert engine.fields["cache_salt"] != "stolen"
-
-
-def post_raw(app: Any, scope: dict[str, Any], body: bytes) -> list[dict[str, Any]]:
-    """Call an application with exactly this scope; the messages that it sent."""
-    sent: list[dict[str, Any]] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    async def send(message: Any) -> None:
-        sent.append(dict(message))
-
-    run(app(scope, receive, send))
-    return sent
 
 
 def test_a_gateway_below_a_root_path_is_one(tmp_path: Path) -> None:

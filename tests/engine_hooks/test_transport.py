@@ -167,8 +167,21 @@ def test_a_token_file_without_a_token_is_refused(content: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:4318", "ftp://host", "http://", "http://host:port", "http://u:p@host", "http://h/?q"]
-)
+    "url",
+    [
+        "", "localhost:4318", "ftp://host", "http://", "http://host:port", "http://u:p@host", "http://h/?q",
+        "http://[x", "http://h/é", "http://h/a b", "http://h/\udcff", "http://a..b", "http://.b",
+        f"http://{'a' * 64}.b", "http://a b", f"https://b.{'ü' * 64}", "http://a\0b",
+    ],
+    ids=repr,
+)  # fmt: skip
 def test_an_address_that_cannot_be_used_is_refused(url: str) -> None:
     with pytest.raises(ExportError, match="PAGEWITNESS_EXPORT_URL"):
         Transport(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::1]:4318", "http://bücher.example", f"http://{'a' * 63}.b.", "http://h/%C3%A9"]
+)
+def test_an_unusual_address_can_be_used(url: str) -> None:
+    assert Transport(url).url == url.removesuffix("/%C3%A9")

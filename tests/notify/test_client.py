@@ -143,7 +143,25 @@ def test_a_url_without_a_token_is_not_enough(tmp_path: Path) -> None:
         find_service(settings_of(tmp_path, url="https://witness.example"))
 
 
-@pytest.mark.parametrize("url", ["witness.example", "ftp://witness.example", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "witness.example", "ftp://witness.example", "http://", "http://a..b", f"http://{'a' * 64}.b", "http://[x",
+        "http://h:99999",
+    ],
+)  # fmt: skip
 def test_a_url_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(UsageError, match="PAGEWITNESS_URL"):
         find_service(settings_of(tmp_path, url=url, token=SecretStr("u" * 32)))
+
+
+@pytest.mark.parametrize("token", ["tökén" * 8, "\udcff" * 32, "two\nlines", "t" * 32 + " "])
+@pytest.mark.parametrize("url", ["https://witness.example", None])
+def test_a_token_that_no_header_can_hold_is_a_usage_error_that_does_not_show_it(
+    tmp_path: Path, token: str, url: str | None
+) -> None:
+    ServiceFile("http://127.0.0.1:1", os.getpid(), "t" * 32).write(tmp_path)
+    with pytest.raises(UsageError, match="PAGEWITNESS_TOKEN") as caught:
+        find_service(settings_of(tmp_path, url=url, token=SecretStr(token)))
+    assert token not in str(caught.value)
+    assert caught.value.exit_code == ExitCode.USAGE

@@ -31,6 +31,7 @@ def leg(uid: str, **given: Any) -> Leg:
         "chunks": (),
         "progress_seqs": (),
         "acquired_seen": 0,
+        "releases": 0,
     }
     return Leg(**(plain | given))
 
