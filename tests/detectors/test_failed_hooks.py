@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from detectors.queries import Queries
 from engine_hooks import conventions as c
 from tests.detectors.test_soundness import ASKS, FIXTURES, judge, owners, play
 from tests.support.otlp import Fact
+
+pytestmark = pytest.mark.slow
 
 Post = Callable[[list[Fact]], None]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from engine_hooks import conventions as c
 from tests.detectors.test_soundness import ASKS, FIXTURES, judge, left_by_an_unseen_transfer, owners, play
 from tests.support.otlp import Fact
 from tests.support.toy_pair import Emitter, Read
+
+pytestmark = pytest.mark.slow
 
 Post = Callable[[list[Fact]], None]
 
@@ -75,15 +78,21 @@ def test_while_a_release_has_not_come_yet_nobody_older_is_named(
 ) -> None:
     pair = play(asks, seed, lifo, vulnerable=True)
     by = data.draw(st.integers(1, 30))
+    rest = list(pair.agent.facts)
     for emitter in (pair.prefill, pair.decode):  # what has been posted so far: no seq is missing in it
         facts = delayed(emitter, by)
-        post(facts[: data.draw(st.integers(1, len(facts)))])
+        cut = data.draw(st.integers(1, len(facts)))
+        post(facts[:cut])
+        rest += facts[cut:]
     judge(store, pair)
     rids = {one.uid: one.attributes[c.RID.name] for one in pair.facts if c.RID.name in one.attributes}
     names = {rids[uid]: name for name, uid in pair.uids.items()}
+    wrong = []
     for name, read in pair.truth.items():
         for where, part in owners(store, read).items():
-            if part["donor_rid"]:
-                assert names[part["donor_rid"]] == read.foreign[where], (name, where, part)
-            elif part["scope"] == "no_writer":
-                assert read.foreign[where] is None, (name, where, part)
+            said = names[part["donor_rid"]] if part["donor_rid"] else None
+            if part["scope"] != "unattributed" and said != read.foreign[where]:
+                wrong.append((name, where, part))
+    post(rest)  # first, so that no example leaves the next ones something pending
+    judge(store, pair)
+    assert not wrong
