@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from detectors.boots import NO_SEQ_ABOVE, Boot
@@ -137,9 +137,10 @@ class PoolHistory:
             " AND coalesce(after_seq, seq) >= {start:Int64} AND coalesce(after_seq, seq) < {end:Int64}",
             params,
         )
-        legs = self._legs([row["uid"] for row in releases])
-        self._find_silent(where, params, set(legs))
-        self._load_claims(where, params)
+        present = self._store.rows(f"SELECT DISTINCT uid FROM facts WHERE {where} AND leg_ordinal IS NOT NULL", params)
+        legs = self._legs({row["uid"] for row in (*releases, *present)})
+        self._find_silent(legs.values())
+        self._load_claims(where, params, legs)
         touched = set()
         for row in releases:
             if not row["pages_complete"]:
@@ -157,30 +158,24 @@ class PoolHistory:
             return False
         return not shared or (claim.leg.tenant, claim.leg.tenant_key) != (leg.tenant, leg.tenant_key)
 
-    def _load_claims(self, where: str, params: dict[str, object]) -> None:
+    def _load_claims(self, where: str, params: dict[str, object], legs: Mapping[str, Leg]) -> None:
         rows = self._store.rows(
             f"SELECT seq, uid, pages_start, pages_length FROM facts WHERE {where}"
             " AND transfer_status IN ('reserved', 'queued')",
             params,
         )
-        legs = self._legs(sorted({row["uid"] for row in rows}))
         for row in rows:
             leg = legs[row["uid"]]
             for page in expand_runs(row["pages_start"], row["pages_length"]):
                 self._claims[page].append(Claim(row["seq"], leg, leg.release_seq))
 
-    def _legs(self, uids: list[str]) -> dict[str, Leg]:
-        found = legs_by_uid(self._store, uids)
+    def _legs(self, uids: set[str]) -> dict[str, Leg]:
+        found = legs_by_uid(self._store, sorted(uids))
         return {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == (self._boot.emitter, self._boot.boot)}
 
-    def _find_silent(self, where: str, params: dict[str, object], released: set[str]) -> None:
+    def _find_silent(self, legs: Iterable[Leg]) -> None:
         """A leg that had pages and will not say which any more: its hook failed. Nobody knows when they went on."""
-        rows = self._store.rows(
-            f"SELECT DISTINCT uid FROM facts WHERE {where} AND leg_ordinal IS NOT NULL"
-            " AND uid NOT IN {released:Array(String)}",
-            {**params, "released": sorted(released)},
-        )
-        for leg in self._legs([row["uid"] for row in rows]).values():
+        for leg in legs:
             had_pages = leg.reserved_pages is not None or leg.chunks or leg.read_tokens is not None
             holed = len(leg.ordinals) != leg.ordinals[-1]
             if had_pages and not leg.released and (holed or leg.ended is not None):
