@@ -12,6 +12,8 @@ CODE := collector detectors dashboards engine_hooks notify lab pagewitness.py ha
 STAMP := $(VENV)/.installed
 # What `make test` leaves to the targets below it stands in pyproject.toml, as pytest's default -m.
 ARGS ?=
+# A process for each core, up to four: each has stores of its own, which take memory.
+AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help venv demo engine-demo test test-slow test-engine test-engine-all lint types layers bench overhead docs lock dist clean
 
@@ -37,13 +39,13 @@ engine-demo: $(STAMP) ## the same live: a vulnerable and a fixed engine pair on 
 
 test: lint types layers ## lint, types, layers, and every test that needs no engine and is not slow
 	@echo "== tests"
-	@$(PY) -m pytest -q $(ARGS)
+	@$(PY) -m pytest -q $(AT_ONCE) $(ARGS)
 
 test-slow: $(STAMP) ## the slow tests
 	@echo "== slow tests"
-	@$(PY) -m pytest -q -m slow --timeout 600 $(ARGS)
+	@$(PY) -m pytest -q -m slow --timeout 600 $(AT_ONCE) $(ARGS)
 	@echo "== verdicts against content, thoroughly"
-	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q tests/detectors/test_soundness.py --timeout 600 $(ARGS)
+	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q tests/detectors/test_soundness.py --timeout 600 $(AT_ONCE) --dist load $(ARGS)
 
 test-engine: $(STAMP) ## the tests on the real engine, which it installs first; a skip is a failure
 	@echo "== engine: installing into .lab/, its own environment"

@@ -21,6 +21,9 @@ RELEASES = frozenset({"page.release", "page.release.shared"})
 FIRST_WINDOW = 4096
 """Facts that the first look back covers; each further one doubles."""
 
+_COPIED = "span IN ('pagewitness.page.release', 'pagewitness.page.acquire', 'pagewitness.page.free')"
+"""SQL: facts whose page ids may come from a device. They come in the order of what they tell of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -66,14 +69,19 @@ class PoolHistory:
         self._low: int | None = None  # seqs in [low, high) are loaded
         self._high = 0
         self._window = first_window
+        self._settled: dict[int, bool] = {}  # seq -> whether no release from before it is still to come
+        self._settled_ranges: list[tuple[int, int]] = []  # (from, to): so it is for each seq in here
 
     def holders(self, page: int, before_seq: int, leg: Leg, *, shared: bool = False) -> Iterator[Holder | None]:
         """Legs that held the page and gave it up before this seq, newest first, for a leg that held it then.
 
         Yields None, and ends, where the evidence has a hole: whoever comes before it may not have been the last. The
-        same where another leg still held the page, and may have written it: any other, or, for a page that is `shared`
+        same while a release from before this seq may be still to come, and where another leg still held the page, and may have written it: any other, or, for a page that is `shared`
         through a prefix cache, one of another tenant. Ends without None when the boot's first fact was reached.
         """
+        if not self._is_settled(before_seq):
+            yield None
+            return
         self._reach(before_seq)
         ceiling = before_seq
         while True:
@@ -97,6 +105,37 @@ class PoolHistory:
                 return
             ceiling = low
             self._widen()
+
+    def _is_settled(self, before_seq: int) -> bool:
+        """Whether every release from before this seq is here: a later one is, and no fact is missing up to it.
+
+        On a device a release is recorded once the ids of its pages have arrived, in the order of the releases. The leg
+        that asks gives its own pages up later than this seq, so it is only while that has not come that this says no.
+        """
+        known = self._settled.get(before_seq)
+        if known is None:
+            ranges = self._settled_ranges
+            known = any(start <= before_seq <= end for start, end in ranges) or self._settles_later(before_seq)
+            self._settled[before_seq] = known
+        return known
+
+    def _settles_later(self, before_seq: int) -> bool:
+        window = FIRST_WINDOW
+        while True:
+            rows = self._store.rows(
+                f"SELECT seq, if({_COPIED}, coalesce(after_seq, seq), 0) AS at FROM facts"
+                " WHERE emitter = {emitter:String} AND boot = {boot:String}"
+                " AND seq >= {start:Int64} AND seq < {end:Int64} AND contents = 1 ORDER BY seq",
+                {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": before_seq, "end": before_seq + window},
+            )
+            together = [row["at"] for place, row in enumerate(rows) if row["seq"] == before_seq + place]
+            end = max(together, default=0)
+            if end >= before_seq:
+                self._settled_ranges.append((before_seq, end))
+                return True
+            if len(together) < window:
+                return False
+            window *= 2
 
     def _reach(self, before_seq: int) -> None:
         """Make sure that the facts just below this seq are loaded."""

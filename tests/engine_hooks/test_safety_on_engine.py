@@ -123,6 +123,7 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Rounds:
                 found.drops[name] = {role: after[role][0] - before[role][0] for role in ROLES}
                 found.errors[name] = {role: after[role][1] - before[role][1] for role in ROLES}
             with failure(STILL, run):
+                time.sleep(LOOK_SECONDS)  # so that the first hook of either role looks, however fast this engine is
                 found.answers[STILL] = ask_all(client, STILL)
             time.sleep(LOOK_SECONDS)
             found.answers[AFTER] = ask_all(client, AFTER)
