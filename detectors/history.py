@@ -76,8 +76,9 @@ class PoolHistory:
         """Legs that held the page and gave it up before this seq, newest first, for a leg that held it then.
 
         Yields None, and ends, where the evidence has a hole: whoever comes before it may not have been the last. The
-        same while a release from before this seq may be still to come, and where another leg still held the page, and may have written it: any other, or, for a page that is `shared`
-        through a prefix cache, one of another tenant. Ends without None when the boot's first fact was reached.
+        same while a release from before this seq may be still to come, and where another leg still held the page, and
+        may have written it: any other, or, for a page that is `shared` through a prefix cache, one of another tenant.
+        Ends without None when the boot's first fact was reached.
         """
         if not self._is_settled(before_seq):
             yield None
@@ -126,7 +127,7 @@ class PoolHistory:
                 f"SELECT seq, if({_COPIED}, coalesce(after_seq, seq), 0) AS at FROM facts"
                 " WHERE emitter = {emitter:String} AND boot = {boot:String}"
                 " AND seq >= {start:Int64} AND seq < {end:Int64} AND contents = 1 ORDER BY seq",
-                {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": before_seq, "end": before_seq + window},
+                self._seqs(before_seq, before_seq + window),
             )
             together = [row["at"] for place, row in enumerate(rows) if row["seq"] == before_seq + place]
             end = max(together, default=0)
@@ -136,6 +137,10 @@ class PoolHistory:
             if len(together) < window:
                 return False
             window *= 2
+
+    def _seqs(self, start: int, end: int) -> dict[str, object]:
+        """Query parameters for the facts of this boot with seqs in [start, end)."""
+        return {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": start, "end": end}
 
     def _reach(self, before_seq: int) -> None:
         """Make sure that the facts just below this seq are loaded."""
@@ -161,7 +166,7 @@ class PoolHistory:
     def _load(self, start: int, end: int) -> None:
         own = "emitter = {emitter:String} AND boot = {boot:String}"
         where = f"{own} AND seq >= {{start:Int64}} AND seq < {{end:Int64}}"
-        params = {"emitter": self._boot.emitter, "boot": self._boot.boot, "start": start, "end": end}
+        params = self._seqs(start, end)
         (count,) = self._store.rows(
             f"SELECT count() AS facts, countIf(contents > 1) AS bad FROM facts WHERE {where}", params
         )
