@@ -68,10 +68,10 @@ def _join_one(decode: Leg, decodes: Sequence[Leg], prefills: Sequence[Leg], cloc
     if len({leg.uid for leg in found}) == 1:
         return Join(decode, found[0], "destination" if exact else "room")
     lone = {leg.uid for leg in everyone} == {decode.uid, same_room[0].uid}
-    return Join(decode, None, "", "join_mismatch" if lone and _differ(decode, same_room[0]) else AMBIGUOUS)
+    return Join(decode, None, "", "join_mismatch" if lone and differ(decode, same_room[0]) else AMBIGUOUS)
 
 
-def _differ(decode: Leg, prefill: Leg) -> bool:
+def differ(decode: Leg, prefill: Leg) -> bool:
     """Whether both saw a destination, and not the same one."""
     return any(
         mine and theirs and mine != theirs
@@ -83,7 +83,7 @@ def _can_be_peer(decode: Leg, prefill: Leg) -> bool:
     """Whether only the room speaks for the pair, and nothing against it. A room that somebody else chose too must not
     lay one tenant's rejection at another's door."""
     vouched = (decode.tenant, decode.tenant_key) == (prefill.tenant, prefill.tenant_key)
-    return vouched and not _differ(decode, prefill)
+    return vouched and not differ(decode, prefill)
 
 
 def _holds(decode: Leg, prefill: Leg, everyone: Sequence[Leg], clocks: Clocks) -> bool:

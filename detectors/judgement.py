@@ -30,6 +30,7 @@ class Judgement:
     """What is said of one response. `ranges` pairs each foreign range that it read with its scope."""
 
     leg: Leg
+    rid: str
     prefill_uid: str
     tenant: str
     tenant_key: str
@@ -117,6 +118,7 @@ class Judgements:
         scoped = tuple((part, range_scope(tenant, tenant_key, part.owner)) for part in ranges)
         return Judgement(
             leg=main.decode,
+            rid=main.decode.rid or (main.prefill.rid if main.prefill else ""),
             prefill_uid=main.prefill.uid if main.prefill else "",
             tenant=tenant,
             tenant_key=tenant_key,
@@ -190,8 +192,8 @@ class Judgements:
         if join.prefill is not None:
             cached.append((join.prefill, join.prefill.cached_tokens or 0))
         for leg, tokens in cached:
-            if not tokens:
-                continue
+            if not tokens or (leg.release_seq is None and leg.ended is None):
+                continue  # while it runs, that is what its verdict waits for
             owners = self._owners_of_prefix(leg, pages_of(self._store, leg, page_size), tokens, page_size)
             if leg.tenant == UNATTRIBUTED or any(not _same_tenant(owner.leg, leg) for owner in owners):
                 reasons.add("prefix_unattributed")

@@ -81,6 +81,7 @@ class Leg:
     progress_seqs: tuple[int, ...]  # seqs of queued, committed and read facts
     acquired_pages: int | None  # exact tier: total of the end fact
     acquired_seen: int  # exact tier: pages that its acquire facts name
+    sends_unseen: bool = False  # its node lacked a hook that tells of sending: no send means nothing then
 
     @property
     def alone(self) -> bool:
@@ -91,7 +92,7 @@ class Leg:
         """
         if self.session:
             return self.session == NO_SESSION
-        if self.receives:  # a resumed request: its pages were filled before it was retracted
+        if self.receives or self.sends_unseen:  # a resumed request (its pages were filled before), or nobody knows
             return False
         untold = not self.destination and self.queued_pages == 0 and self.reserved_pages is None
         return untold and self.end_state == "finished" and self.complete

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from detectors.boots import Boots
 from detectors.clocks import Clocks
 from detectors.identities import reused_identities
 from detectors.joins import AMBIGUOUS, DECODE_NOT_SEEN, NO_PREFILL, Join, join_legs
 from detectors.legs import Leg, legs_by_uid, uids_of_rids, uids_of_rooms
+from detectors.orphans import orphans
 from detectors.queries import Queries
 
 MOST_OF_ROOM = 64
 """A room that more legs than this named is not looked into: nothing in it is joined. A client can name one for all."""
+SENDS = frozenset({"transfer.destination", "transfer.queued"})
+"""The facts without which a prefill leg that had a peer looks like one that had none."""
 MOST_OF_RID = 16
 """So many legs of one request id are looked at for two that lived at once."""
 
@@ -40,6 +44,7 @@ class Requests:
         self._complete_rooms: set[int] = set()
         self._crowded_rooms: set[int] = set()
         self._joins: dict[tuple[str, str, str], Join] = {}  # (uid, emitter, boot) of the decode leg
+        self._orphans: dict[tuple[int, ...], set[str]] = {}  # rooms -> prefill legs without a decode leg
 
     def load(self, uids: Iterable[str]) -> None:
         """Load these legs and every leg that shares a room with one of them."""
@@ -57,7 +62,10 @@ class Requests:
     def _add(self, uids: list[str]) -> None:
         for uid in uids:
             self._legs[uid] = []
-        for leg in legs_by_uid(self._store, uids):
+        for found in legs_by_uid(self._store, uids):
+            config = self._boots.get(found.emitter, found.boot).config
+            blind = config is not None and not SENDS.isdisjoint(config.hooks_missing)
+            leg = replace(found, sends_unseen=True) if blind else found
             self._legs[leg.uid].append(leg)
             self._by_rid.setdefault(leg.rid, set()).add(leg.uid)
             for room in () if leg.alone else leg.rooms:
@@ -83,13 +91,21 @@ class Requests:
         return {leg.uid for leg in legs if not self._stands_for_response(leg)}
 
     def _stands_for_response(self, leg: Leg) -> bool:
-        """A decode leg does; a prefill leg only while no decode leg of its room was seen."""
+        """A decode leg does; a prefill leg only while no decode leg of its room accounts for it."""
         return role_of(leg, self._boots) != "prefill" or self._is_orphan(leg)
 
     def _is_orphan(self, leg: Leg) -> bool:
         if leg.alone or self._crowded(leg):
             return False  # it has no decode leg, or nobody looks for it
-        return all(role_of(other, self._boots) == "prefill" for other in self._neighbours(leg))
+        if not leg.rooms:
+            return True  # nothing leads from it to a decode leg
+        if leg.rooms not in self._orphans:
+            legs = self._neighbours(leg)
+            prefills = [other for other in legs if role_of(other, self._boots) == "prefill" and not other.alone]
+            decodes = [other for other in legs if role_of(other, self._boots) != "prefill"]
+            joins = [join for other in decodes if (join := self.join_of(other)) is not None]
+            self._orphans[leg.rooms] = orphans(joins, prefills, self._clocks)
+        return leg.uid in self._orphans[leg.rooms]
 
     def joins(self, uid: str) -> list[Join]:
         """The joins of a response's leg, one for each rank that recorded it."""

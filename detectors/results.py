@@ -121,7 +121,7 @@ class Results:
             "tenant": judgement.tenant,
             "tenant_key": judgement.tenant_key,
             "traffic": leg.traffic,
-            "rid": leg.rid,
+            "rid": judgement.rid,
             "model": judgement.model,
             "emitter": leg.emitter,
             "started": leg.started,

@@ -19,7 +19,7 @@ from detectors.findings import Finding, run_rules
 from detectors.joins import DECODE_NOT_SEEN
 from detectors.judgement import Judgements
 from detectors.queries import Queries
-from detectors.reconcile import Reconciliation, fresh_deliveries
+from detectors.reconcile import Reconciliation
 from detectors.requests import Requests
 from detectors.results import Results, write_state
 from detectors.rollup import fill, rollup_row
@@ -92,11 +92,10 @@ class Runner:
         judge = Judge(boots, self._rules, self._settings, now, watermark, clocks)
         silent = boots.silent(now, self._settings.silence)
         heard_again = self._silent is None or bool(self._silent - silent)
-        deliveries = fresh_deliveries(self._store, since, until)
         to_judge = self._to_judge(since, until, heard_again)
         rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
-        changed = 0
+        changed, first_version = 0, time.time_ns()
         for uids in self._batches(to_judge):
             requests = Requests(self._store, boots, clocks)
             requests.load(uids)
@@ -107,7 +106,7 @@ class Runner:
             verdicts |= said
             changed += differing
         reconciliation = Reconciliation(self._store, clocks, watermark, time.time_ns())
-        changed += reconciliation.run(deliveries, since, until)
+        changed += reconciliation.run(since, until, first_version)
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         evidence_from = oldest[0]["oldest"] if oldest[0]["boots"] else None
         write_state(self._store, now, until, watermark, evidence_from, rules_text)

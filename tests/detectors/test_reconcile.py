@@ -115,3 +115,34 @@ def test_what_need_not_have_a_leg_is_not_missed(gateway: Gateway, given: dict[st
     gateway.delivers(**({"rid": uuid.uuid4().hex} | given))
     gateway.closes()
     assert gateway.judged() == []
+
+
+HALVES = """
+title: two requests in one room, of the first only its prefill leg, of the second only its decode leg
+source: docs/evidence.md
+rooms: {d2: 1}
+facts:
+  - p1 admission.admitted need=40
+  - p1 end.failed
+  - d2 admission.admitted need=40
+  - d2 transfer.reserved pages=10-12 prompt=40
+  - d2 transfer.committed prompt=40
+  - d2 read.first length=41
+  - d2 release.immediate pages=10-12 written=40-41
+  - d2 response.length in=40 out=1 delivered=1
+  - d2 end.finished
+expect:
+  findings: []
+  verdicts: {d2: unknown}
+"""
+
+
+def test_a_prefill_leg_that_counts_as_anothers_answers_for_no_delivery(gateway: Gateway, tmp_path: Path) -> None:
+    path = tmp_path / "case.yaml"
+    path.write_text(HALVES)
+    case = load_case(path)
+    gateway.books.insert_otlp(export(*case.facts))
+    for rid in {str(f.attributes["pagewitness.rid"]) for f in case.facts if "pagewitness.rid" in f.attributes}:
+        gateway.delivers(rid)
+    gateway.closes()
+    assert gateway.judged() == [("unknown", ["leg_not_seen"])]

@@ -14,8 +14,8 @@ def leg(uid: str, **given: Any) -> Leg:
     """A leg of which nothing is known but what is given."""
     plain: dict[str, Any] = dict.fromkeys(Leg.__dataclass_fields__)
     plain |= dict.fromkeys(("tenant_key", "rid", "session", "destination", "finish", "end_state"), "")
-    flags = ("contradicted", "receives", "sends", "admitted", "rejected", "committed", "refused", "released")
-    plain |= dict.fromkeys(flags, False)
+    flags = ("contradicted", "receives", "sends", "sends_unseen", "admitted", "rejected", "committed", "refused")
+    plain |= dict.fromkeys((*flags, "released"), False)
     plain |= {
         "uid": uid,
         "emitter": "host1/decode",
