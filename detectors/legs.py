@@ -37,6 +37,7 @@ class Leg:
     rooms: tuple[int, ...]
     session: str
     destination: str
+    heard: datetime  # when the first of its facts reached the store
     started: datetime
     ended: datetime | None  # time of the end fact
     last_time: datetime
@@ -133,6 +134,7 @@ SELECT
     groupUniqArrayIf(room, room IS NOT NULL) AS rooms,
     groupUniqArrayIf(transfer_session, transfer_session != '') AS sessions,
     groupUniqArrayIf(transfer_destination, transfer_destination != '') AS destinations,
+    min(received_at) AS heard,
     min(time) AS started,
     if(countIf(span = 'pagewitness.request.end') = 0, NULL, maxIf(time, span = 'pagewitness.request.end')) AS ended,
     max(time) AS last_time,
@@ -206,6 +208,7 @@ def _leg(row: Row) -> Leg:
         rooms=tuple(row["rooms"]),
         session=row["sessions"][0] if row["sessions"] else "",
         destination=row["destinations"][0] if row["destinations"] else "",
+        heard=row["heard"],
         started=row["started"],
         ended=row["ended"],
         last_time=row["last_time"],

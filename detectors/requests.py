@@ -60,16 +60,30 @@ class Requests:
         self._complete_rooms |= rooms
 
     def _add(self, uids: list[str]) -> None:
-        for uid in uids:
-            self._legs[uid] = []
+        ranks: dict[str, list[Leg]] = {uid: [] for uid in uids}
         for found in legs_by_uid(self._store, uids):
             config = self._boots.get(found.emitter, found.boot).config
             blind = config is not None and not SENDS.isdisjoint(config.hooks_missing)
-            leg = replace(found, sends_unseen=True) if blind else found
-            self._legs[leg.uid].append(leg)
-            self._by_rid.setdefault(leg.rid, set()).add(leg.uid)
-            for room in () if leg.alone else leg.rooms:
-                self._by_room.setdefault(room, set()).add(leg.uid)
+            ranks[found.uid].append(replace(found, sends_unseen=True) if blind else found)
+        for uid, legs in ranks.items():
+            self._legs[uid] = self._of_one_node(legs)
+            for leg in self._legs[uid]:
+                self._by_rid.setdefault(leg.rid, set()).add(leg.uid)
+                for room in () if leg.alone else leg.rooms:
+                    self._by_room.setdefault(room, set()).add(leg.uid)
+
+    def _of_one_node(self, legs: list[Leg]) -> list[Leg]:
+        """A uid is drawn by one node, and the ranks that recorded it are that node's: the one that was heard first.
+
+        What another node files under the same uid is left out, so that it can move no response to somebody else; that
+        it did so is kept, and nothing of that leg is clean.
+        """
+        configured = [(config.node, leg) for leg in legs if (config := self._boots.get(leg.emitter, leg.boot).config)]
+        if not configured:
+            return legs
+        first, _ = min(configured, key=lambda one: (one[1].heard, one[1].emitter))
+        mine = [leg for node, leg in configured if node == first]
+        return mine if len(mine) == len(configured) else [replace(leg, contradicted=True) for leg in mine]
 
     def load_namesakes(self, uids: Iterable[str]) -> None:
         """Load the legs that have the request id of one of these, for `reused_identities`."""

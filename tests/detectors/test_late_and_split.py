@@ -200,3 +200,30 @@ def alone_leg(alone: Store, session: str, delivered: int) -> tuple[str, list[str
     agent.emit("pagewitness.emitter", close="clean", drops=0, hook_errors=0, attested=AT + 10**10, **word)
     alone.insert_otlp(export(*decode.facts, *agent.facts))
     return judged(alone.handle())[leg.uid]
+
+
+def test_what_another_node_files_under_a_legs_uid_moves_its_response_to_nobody(alone: Store) -> None:
+    """Only the node that drew a uid knows what became of it; a second one under that uid gets nothing but a doubt."""
+    case = load_case(LEAK)
+    alone.insert_otlp(export(*case.facts))
+    uid = case.uids["d1"]
+    sql = "SELECT verdict, tenant, emitter FROM responses WHERE response_uid = {uid:String}"
+    judged(alone.handle())
+    before = alone.handle().rows(sql, {"uid": uid})
+    assert [row["verdict"] for row in before] == ["violation"]
+    emitter, boot, thief = "other/decode", uuid.uuid4().hex, "e" * 32
+    config = next(one for one in case.facts if one.attributes.get("pagewitness.node.role") == "decode")
+    forged = [replace(config, emitter=emitter, boot=boot).but(extra={"pagewitness.node.id": "f" * 32})]
+    for ordinal, one in enumerate([one for one in case.facts if one.uid == uid] * 3, start=1):
+        extra = {"pagewitness.seq": ordinal + 1, "pagewitness.leg.ordinal": ordinal, "tenant.id": thief}
+        forged.append(replace(one, emitter=emitter, boot=boot).but(extra=extra))
+    alone.insert_otlp(export(*forged))
+    judged(alone.handle())
+    assert alone.handle().rows(sql, {"uid": uid}) == before
+    clean = load_case(WHOLE)
+    alone.insert_otlp(export(*clean.facts))
+    assert judged(alone.handle())[clean.uids["d1"]] == ("clean", [])
+    stolen = next(one for one in clean.facts if one.uid == clean.uids["d1"])
+    extra = {"pagewitness.seq": 900, "pagewitness.leg.ordinal": 1, "tenant.id": thief}
+    alone.insert_otlp(export(replace(stolen, emitter=emitter, boot=boot).but(extra=extra)))
+    assert judged(alone.handle())[clean.uids["d1"]] == ("unknown", ["decode_contradicted"])

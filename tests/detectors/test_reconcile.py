@@ -142,7 +142,8 @@ def test_a_prefill_leg_that_counts_as_anothers_answers_for_no_delivery(gateway: 
     path.write_text(HALVES)
     case = load_case(path)
     gateway.books.insert_otlp(export(*case.facts))
-    for rid in {str(f.attributes["pagewitness.rid"]) for f in case.facts if "pagewitness.rid" in f.attributes}:
-        gateway.delivers(rid)
+    rids = {str(one.attributes["pagewitness.rid"]) for one in case.facts if "pagewitness.rid" in one.attributes}
+    for seq, rid in enumerate(sorted(rids), start=1):
+        gateway.delivers(rid, seq=seq)
     gateway.closes()
     assert gateway.judged() == [("unknown", ["leg_not_seen"])]

@@ -23,6 +23,7 @@ def leg(uid: str, **given: Any) -> Leg:
         "tenant": "aa" * 16,
         "traffic": "customer",
         "rooms": (),
+        "heard": START,
         "started": START,
         "last_time": START,
         "first_seq": 1,
