@@ -8,16 +8,21 @@ from engine_hooks.sglang_plugin.legs import Legs
 
 
 class Deferral:
-    """Hooks around a deferral and its end, both rare. The release in between is recorded by `release`."""
+    """Hooks on a deferral and its end, both rare: they say in which mode `release` records the release.
+
+    Every version that defers has both. Without the second one nobody knows whether prefill had stopped writing; the
+    node then lists `page.release.mode` as missing.
+    """
 
     def __init__(self, legs: Legs) -> None:
         self._legs = legs
 
     def after_defer(self, result: Any, queue: Any, decode_req: Any, **_: Any) -> None:
-        """`DecodeTransferQueue._defer_release`: how many prefill ranks the engine waits for, as it noted down itself
-        (the last number of its entry, in every version)."""
+        """`DecodeTransferQueue._defer_release`: the pages are held until so many prefill ranks have stopped writing,
+        as the engine noted down itself (the last number of its entry, in every version), or a time is up."""
         state = self._legs.find(decode_req.req)
         if state is not None:
+            state.mode = "deferred"
             state.acks = next(entry[-1] for entry in reversed(queue._deferred_releases) if entry[0] is decode_req)
 
     def before_do_release(self, queue: Any, decode_req: Any, *_: Any, **__: Any) -> None:
@@ -26,7 +31,6 @@ class Deferral:
         state = self._legs.find(decode_req.req)
         if state is None:
             return
-        state.release_deadline = None
         drained = _lies_on_the_host(queue, decode_req) or decode_req.kv_receiver.kv_mgr.is_abort_release_safe(
             decode_req.req.bootstrap_room, state.acks
         )

@@ -48,9 +48,8 @@ class LegState:
         "__weakref__", "aborted_status", "acks", "acquired_pages", "chunk", "client_abort", "computed_end",
         "computed_start", "concluded", "decided", "destination", "ended", "ending", "finish", "first_read", "leg",
         "mode", "namespace", "need_tokens", "outputs", "owner", "pages", "pending", "prefix_tokens", "prompt_tokens",
-        "published", "queued_pages", "queued_tokens", "read_tokens", "rejected_status", "release_deadline",
-        "released", "responded", "restored", "resumes", "rid", "room", "row", "row_generation", "shared_end", "steps",
-        "unsure", "waiting",
+        "published", "queued_pages", "queued_tokens", "read_tokens", "rejected_status", "released", "responded",
+        "restored", "resumes", "rid", "room", "row", "row_generation", "shared_end", "steps", "unsure", "waiting",
     )  # fmt: skip
 
     def __init__(self, leg: Leg, owner: int, rid: bytes, room: int, need_tokens: int, prompt_tokens: int) -> None:
@@ -82,8 +81,7 @@ class LegState:
         self.row_generation: int | None = None
         self.published: Any = None  # its pages before the prefix cache looked at them
         self.shared_end = 0  # token positions before this one lie in the cache's pages now, whoever wrote those
-        self.mode = "immediate"
-        self.release_deadline: float | None = None
+        self.mode = "immediate"  # how it gives its pages up
         self.acks = 0  # prefill ranks that must say that they have stopped writing before a deferred release
         self.concluded: set[tuple[int, bool]] | None = None  # (prefill rank, whether it landed) as recorded
         self.released = False

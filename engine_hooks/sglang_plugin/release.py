@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Callable
 from functools import partial
@@ -34,14 +33,6 @@ class Release:
         """`optimistic_release_and_requeue`: prefill gives an early start up; the request will run again."""
         self._mark(req, "retract")
 
-    def before_defer(self, queue: Any, decode_req: Any, **_: Any) -> None:
-        """`DecodeTransferQueue._defer_release`: the pages are held until prefill has stopped writing, or a time is
-        up. The engine releases them then all the same, so a release past that time counts as `timeout`."""
-        state = self._legs.find(decode_req.req)
-        if state is not None:
-            state.mode = "deferred"
-            state.release_deadline = time.monotonic() + float(queue.deferred_kv_release_timeout)
-
     def before_release(self, req: Any, tree_cache: Any, *rest: Any, **named: Any) -> None:
         """`release_kv_cache`: the end of the leg's hold on its pages."""
         if not kv_of(req).holds_kv:
@@ -63,7 +54,7 @@ class Release:
         committed = kv_of(req).kv_committed_len
         if self._legs.limits.prefix_cache and is_kept(rest, named):
             self._publish(state, req, committed)
-        self._with_held(state, req, tree_cache, partial(self._record, state, self._mode(state), committed))
+        self._with_held(state, req, tree_cache, partial(self._record, state, state.mode, committed))
         if state.responded:
             self._legs.end(state, how_it_ended(state))
 
@@ -175,11 +166,6 @@ class Release:
         # a length that was committed without a step is only what the engine set it to when it allocated
         end = committed if state.read_tokens else state.computed_end
         return start, end
-
-    def _mode(self, state: LegState) -> str:
-        if state.release_deadline is not None and time.monotonic() >= state.release_deadline:
-            return "timeout"
-        return state.mode
 
     def _mark(self, req: Any, mode: str) -> None:
         state = self._legs.find(req)

@@ -91,8 +91,6 @@ CONTROL: tuple[Target, ...] = (
     Target(_BATCH + "release_req", "before", "release.before_retract", MODE, ("req",), since=(0, 5, 13), cost="rare"),
     Target(_PREFILL + "optimistic_release_and_requeue", "before", "release.before_requeue", MODE, ("req",),
            since=(0, 5, 13), cost="rare"),
-    Target(_TRANSFER_QUEUE + "_defer_release", "before", "release.before_defer", MODE, ("decode_req",),
-           since=(0, 5, 19), cost="rare"),
     Target(_CACHE + "release_kv_cache", "before", "release.before_release", ("page.release", "page.read"),
            ("req", "tree_cache")),
     *_publish("maybe_cache_unfinished_req", until=(0, 5, 21)),

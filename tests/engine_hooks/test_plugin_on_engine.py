@@ -1,17 +1,20 @@
-"""The hooks on the real engine: the vulnerable 0.5.19 and the fixed 0.5.23, one prefill/decode pair of each."""
+"""The hooks on the real engine: one prefill/decode pair of each version, vulnerable (before 0.5.20) or fixed.
+
+A version that only `python -m lab.engine install --all` installs is under `engine_all`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from engine_hooks.sglang_plugin.table import parse_version, targets_for
-from tests.engine_hooks.sglang_plugin.on_engine import MARKER, ROLES, Run, tier_of
+from engine_hooks.sglang_plugin.table import parse_version, relevant, targets_for
+from lab.engine.install import ALL_VERSIONS, MORE_OVERLAYS
+from tests.engine_hooks.sglang_plugin.on_engine import BLIND, MARKER, ROLES, Run, tier_of
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(500)]
-
-VULNERABLE, FIXED = "0.5.19", "0.5.23"
+pytestmark = pytest.mark.timeout(900)
 
 ORDINARY = {
     "prefill": [
@@ -23,30 +26,47 @@ ORDINARY = {
         "release:immediate", "response:length", "end:finished",
     ],
 }  # fmt: skip
-BLIND = {VULNERABLE: ("transfer.landed",), FIXED: ()}
-"""Facts that a version has no hook for."""
 TURNED_AWAY = ["admission:rejected", "response:abort", "end:rejected"]
 
 
-@pytest.fixture(params=[VULNERABLE, FIXED])
+def marked(version: str) -> Any:
+    """The version as a parameter, under the mark of the tests that install it."""
+    return pytest.param(version, marks=pytest.mark.engine_all if version in MORE_OVERLAYS else pytest.mark.engine)
+
+
+def since(*version: int) -> list[str]:
+    return [one for one in ALL_VERSIONS if parse_version(one) >= version]
+
+
+FIXED = since(0, 5, 20)
+"""From here on prefill turns a rejected prompt away. 0.5.20 lets its transfer begin first, and decode does not wait."""
+NEWER = since(0, 5, 22)
+
+
+@pytest.fixture(params=map(marked, ALL_VERSIONS))
 def run(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
     return runs(request.param)
 
 
-@pytest.fixture
-def vulnerable(runs: Callable[[str], Run]) -> Run:
-    return runs(VULNERABLE)
+@pytest.fixture(params=[marked(version) for version in ALL_VERSIONS if version not in FIXED])
+def vulnerable(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
+    return runs(request.param)
 
 
-@pytest.fixture
-def fixed(runs: Callable[[str], Run]) -> Run:
-    return runs(FIXED)
+@pytest.fixture(params=map(marked, FIXED))
+def fixed(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
+    return runs(request.param)
+
+
+@pytest.fixture(params=map(marked, NEWER))
+def newer(request: pytest.FixtureRequest, runs: Callable[[str], Run]) -> Run:
+    return runs(request.param)
 
 
 def ordinary(run: Run, role: str) -> list[str]:
     """What an ordinary request leaves; that its pages have landed is said from 0.5.20 on, just before it counts."""
     story = list(ORDINARY[role])
-    if run.version == FIXED:
+    if run.version in FIXED:
         story.insert(story.index("transfer:queued") + 1 if role == "prefill" else 2, "transfer:landed")
     return story
 
@@ -56,16 +76,17 @@ def ordinary(run: Run, role: str) -> list[str]:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_hook_point_is_on(run: Run, role: str) -> None:
-    wanted = [
-        row for row in targets_for(parse_version(run.version), tier_of(run.version)) if row.backend in ("", "mooncake")
-    ]
-    assert run.config(role)["hooks.missing"] == BLIND[run.version]
+    wanted = relevant(targets_for(parse_version(run.version), tier_of(run.version)), "mooncake")
+    assert list(run.config(role)["hooks.missing"]) == BLIND[run.version]
     assert list(run.config(role)["hooks.attached"]) == sorted(row.name for row in wanted)
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_no_hook_failed_and_no_fact_was_dropped(run: Run, role: str) -> None:
     assert (run.errors[role], run.drops[role]) == (0, 0)
+    said = [line for line in run.logs[role].splitlines() if "pagewitness" in line]
+    missing = f"missing: {', '.join(BLIND[run.version])}"
+    assert [line for line in said if "hook points are on" not in line and not line.endswith(missing)] == []
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -146,8 +167,6 @@ def test_no_client_text_is_in_the_ring(run: Run, role: str) -> None:
     """The marker stands in every request id, in prompts and in a grammar that the engine quotes in its message."""
     assert MARKER in run.logs[role], "the engine itself never saw the marker"
     assert MARKER.encode() not in run.raw[role]
-    ours = [line for line in run.logs[role].splitlines() if "pagewitness" in line]
-    assert [line for line in ours if "hook points are on" not in line and "missing: transfer.landed" not in line] == []
 
 
 # ---------------------------------------------------------------------- the incident
@@ -182,21 +201,25 @@ def test_vulnerable_a_failing_grammar_is_sent_and_committed_and_delivers_nothing
     assert vulnerable.only("decode", "grammar", "response:abort")["tokens_delivered"] == 0
 
 
-def test_fixed_a_rejected_prompt_is_turned_away(fixed: Run) -> None:
+def test_fixed_a_rejected_prompt_is_turned_away_and_never_sent(fixed: Run) -> None:
     assert fixed.answers["oversized"].prefill.status == 400
-    assert fixed.story("prefill", "oversized") == TURNED_AWAY
+    assert "transfer:queued" not in fixed.story("prefill", "oversized")
     assert fixed.only("prefill", "oversized", "admission:rejected")["tokens.need"] == 1500
 
 
-def test_fixed_decode_waits_for_it_and_gives_up(fixed: Run) -> None:
-    assert fixed.answers["oversized"].decode.status == 500
+def test_newer_a_rejected_prompt_ends_at_once(newer: Run) -> None:
+    assert newer.story("prefill", "oversized") == TURNED_AWAY
+
+
+def test_newer_decode_waits_for_it_and_gives_up(newer: Run) -> None:
+    assert newer.answers["oversized"].decode.status == 500
     story = ["admission:admitted", "transfer:reserved", "response:abort", "release:deferred", "end:failed"]
-    assert fixed.story("decode", "oversized") == story
-    released = fixed.only("decode", "oversized", "release:deferred")
+    assert newer.story("decode", "oversized") == story
+    released = newer.only("decode", "oversized", "release:deferred")
     assert (len(released["pages"]), released["written.start"], released["written.end"]) == (94, 1500, 1500)
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_fixed_a_failing_grammar_is_turned_away_on_both_sides(fixed: Run, role: str) -> None:
-    assert fixed.story(role, "grammar") == TURNED_AWAY
-    assert fixed.only(role, "grammar", "admission:rejected")["admission.reason"] == "grammar"
+def test_newer_a_failing_grammar_is_turned_away_on_both_sides(newer: Run, role: str) -> None:
+    assert newer.story(role, "grammar") == TURNED_AWAY
+    assert newer.only(role, "grammar", "admission:rejected")["admission.reason"] == "grammar"

@@ -26,6 +26,16 @@ ROLES = ("prefill", "decode")
 EXACT = ("acquire", "write:prefill", "step", "free", "slot.use", "share:publish")
 TIERS = {"0.5.11": "exact", "0.5.19": "exact", "0.5.22": "exact"}
 """The tier in which a version runs here; the others run in the control tier."""
+BLIND = {
+    "0.5.11": ["alarm", "transfer.landed"],
+    "0.5.15": ["transfer.landed"],
+    "0.5.19": ["transfer.landed"],
+    "0.5.20": [],
+    "0.5.22": [],
+    "0.5.23": [],
+}
+"""Facts that no hook point of a version supplies. The engine has no alarms of its own before 0.5.15, and says of no
+transfer that it has landed before 0.5.20."""
 
 
 @dataclass

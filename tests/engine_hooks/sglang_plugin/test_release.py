@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,17 +150,6 @@ def test_a_release_that_the_engine_repeats_is_recorded_once(decode: Rig) -> None
     part(decode).before_release(req, decode.cache)
     part(decode).before_release(req, decode.cache)
     assert decode.story().count("release:immediate") == 1
-
-
-@pytest.mark.parametrize(("hold", "mode"), [(30.0, "deferred"), (0.0, "timeout")])
-def test_a_deferred_release_past_its_time_is_a_timeout(decode: Rig, hold: float, mode: str) -> None:
-    req = decode.admit(fake.Req())
-    decode.reserve(req, 10)
-    decode.stream_abort(req, "Decode transfer failed", 500)
-    queue = SimpleNamespace(deferred_kv_release_timeout=hold)
-    part(decode).before_defer(queue, SimpleNamespace(req=req))
-    decode.release(req)
-    assert decode.story()[-2:] == [f"release:{mode}", "end:failed"]
 
 
 # ---------------------------------------------------------------------- a prefix cache takes pages over
