@@ -3,7 +3,7 @@
 One decode leg accounts for one prefill leg. Where legs of a room could not be joined, nobody knows which belong
 together, but how many are too many can be told: they are paired off as far as that is possible at all, and a prefill
 leg that is left over lacks its decode leg. Only legs of one tenant are paired, so that nobody's leg can account for
-somebody else's.
+somebody else's. In a room that was in use twice at once one response can so be taken for two, both unknown.
 """
 
 from __future__ import annotations

@@ -100,6 +100,13 @@ def responses(store: Queries, pair: RoomyPair) -> list[dict[str, Any]]:
     return store.rows("SELECT * FROM responses WHERE response_uid IN {uids:Array(String)}", {"uids": uids})
 
 
+def may_be_at_once(asks: list[tuple[str, int, int, str, str, bool]]) -> bool:
+    """Whether two requests can be in one room at one time. Each can then be sent to the other's pages, and who belongs
+    to whom cannot be told: one response can be taken for two."""
+    named = [room for _, _, _, room, _, _ in asks if room]
+    return len(named) != len(set(named)) and not all(wait for *_, wait in asks[1:])
+
+
 @FIXTURES
 @given(asks=ASKS, seed=st.integers(0, 999), data=st.data())
 def test_whatever_rooms_clients_choose_no_response_vanishes_with_its_decode_leg(
@@ -112,7 +119,9 @@ def test_whatever_rooms_clients_choose_no_response_vanishes_with_its_decode_leg(
     judge(store, pair)
     rows = responses(store, pair)
     counted = Counter(row["tenant"] for row in rows)
-    assert counted == Counter(pair.tenants[name] for name in pair.uids), rows
+    asked = Counter(pair.tenants[name] for name in pair.uids)
+    assert counted >= asked, rows
+    assert counted == asked or may_be_at_once(asks), rows
     assert not [row for row in rows if row["verdict"] == "clean" and row["response_uid"] in gone]
 
 
