@@ -98,6 +98,10 @@ class Donors:
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         return self.decode_owner(decode, page, slot, before, "stale_page")
 
+    def holders(self, leg: Leg, page: int, before_seq: int) -> Iterator[Holder | None]:
+        """Legs that held a page of this leg's pool, which may be shared through a cache, before this seq."""
+        return self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=True)
+
     def prefill_owner(
         self, leg: Leg, page: int, slot: int, before_seq: int, via: str, *, shared: bool = False
     ) -> SlotOwner:

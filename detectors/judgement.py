@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from detectors.coverage import covered_tokens
-from detectors.donors import Donors, ForeignRange, SlotOwner
+from detectors.assessment import Assessments
+from detectors.donors import ForeignRange, SlotOwner
 from detectors.findings import Finding, label
-from detectors.history import PoolHistory
-from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, Join
-from detectors.legs import ENDS_HOLD, Leg, expand_runs
-from detectors.queries import Queries, Row
+from detectors.joins import Join
+from detectors.legs import Leg, legs_by_uid
+from detectors.pages import UNKNOWN_PAGE, pages_of
+from detectors.queries import Queries
 from detectors.requests import Requests
 from detectors.rollup import recipient_tenant
 from detectors.scopes import range_scope, response_scope
-from detectors.verdicts import Judge, Verdict, combine
-from engine_hooks.conventions import UNATTRIBUTED
+from detectors.verdicts import Judge, Verdict
 
-MOST_PAGES = 10_000_000
-"""More than any pool has; a longer list is not believed."""
-
-UNKNOWN_PAGE = -1
-"""Page id of a token position whose page no fact names."""
+DERIVED = "derived"
+"""Name of the rule whose findings are affected by way of a cache only, and the way itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +33,19 @@ class Judgement:
     model: str
     verdict: Verdict
     scope: str
+    derived: bool
     ranges: tuple[tuple[ForeignRange, str], ...]
     rules: tuple[str, ...]
     exposure_rules: tuple[str, ...]
 
     def slots(self, scope: str | None = None) -> int:
-        """Foreign slots that were read, of one scope or of all."""
-        return sum(part.slot_end - part.slot_start for part, said in self.ranges if scope in (None, said))
+        """Foreign slots that were read, of one scope or of all. A derived range has one entry for each donor."""
+        parts = {
+            (part.page, part.slot_start, part.slot_end, part.token_start)
+            for part, said in self.ranges
+            if scope in (None, said)
+        }
+        return sum(end - start for _, start, end, _ in parts)
 
     @property
     def donor_tenants(self) -> int:
@@ -52,68 +54,25 @@ class Judgement:
         return len({(leg.tenant, leg.tenant_key) for leg in owners if leg is not None})
 
 
-def pages_of(store: Queries, leg: Leg, page_size: int) -> tuple[int, ...]:
-    """A leg's pages in token order from position 0; UNKNOWN_PAGE where only later ones are known.
-
-    From its release, which names every page; while it runs, from the reservation, which starts past the prefix.
-    """
-    rows: list[Row] = store.rows(
-        "SELECT span, pages_start, pages_length, pages_complete, coalesce(prefix_tokens, 0) AS prefix FROM facts"
-        " WHERE uid = {uid:String} AND emitter = {emitter:String} AND boot = {boot:String}"
-        f" AND (({ENDS_HOLD}) OR transfer_status = 'reserved')"
-        " ORDER BY span, seq",
-        {"uid": leg.uid, "emitter": leg.emitter, "boot": leg.boot},
-    )
-    for row in rows:  # page.release sorts before transfer
-        pages = expand_runs(row["pages_start"], row["pages_length"])
-        if row["span"] == "pagewitness.page.release" and row["pages_complete"]:
-            return pages
-        if row["span"] == "pagewitness.transfer":
-            before: int = row["prefix"] // page_size
-            return (UNKNOWN_PAGE,) * before + pages if before <= MOST_PAGES else ()
-    return ()
-
-
-def _same_tenant(one: Leg | None, other: Leg) -> bool:
-    return one is not None and (one.tenant, one.tenant_key) == (other.tenant, other.tenant_key)
-
-
 class Judgements:
-    """Judges the responses of one pass."""
+    """Judges the responses of one batch."""
 
-    def __init__(self, store: Queries, requests: Requests, judge: Judge) -> None:
+    def __init__(self, store: Queries, requests: Requests, judge: Judge, assessments: Assessments) -> None:
         self._store = store
         self._requests = requests
         self._judge = judge
-        self._histories: dict[tuple[str, str], PoolHistory] = {}
+        self._assessments = assessments
 
-    def page_size(self, join: Join) -> int:
-        """Tokens a page on the decode node, as it or its prefill node says; 0 where neither did."""
-        for leg in (join.decode, join.prefill):
-            config = self._judge.boots.get(leg.emitter, leg.boot).config if leg else None
-            if config is not None:
-                return config.page_size
-        return 0
-
-    def covered(self, join: Join) -> int | None:
-        """What the transfer can have covered (see :mod:`detectors.coverage`); None where nothing bounds it."""
-        page_size = self.page_size(join)
-        return covered_tokens(join.decode, join.prefill, page_size) if page_size else None
-
-    def judge(self, joins: Sequence[Join], findings: Sequence[Finding], tainted: Mapping[str, bool]) -> Judgement:
-        """Judge one response from its joins (one a rank) and the findings on it.
-
-        `tainted` says of other responses whether their verdict is a violation.
-        """
+    def judge(self, joins: Sequence[Join], findings: Sequence[Finding]) -> Judgement:
+        """Judge one response from its joins (one a rank) and the findings on it."""
         contaminations = [finding for finding in findings if finding.effect == "contamination"]
-        verdicts: list[Verdict] = []
-        ranges: list[ForeignRange] = []
-        for join in joins:
-            prefix_reasons = self._prefix_reasons(join, tainted)
-            verdicts.append(self._judge.decide(join, bool(contaminations), prefix_reasons))
-        if contaminations:  # of the ranks, the one that got least of what it read
-            ranges = self._foreign(min(joins, key=lambda join: self.covered(join) or 0), contaminations)
+        primary = [finding for finding in contaminations if finding.rule != DERIVED]
         main = max(joins, key=lambda join: len(join.decode.ordinals))  # the fullest record speaks for all ranks
+        ranges: list[ForeignRange] = []
+        if primary:  # of the ranks, the one that got least of what it read
+            ranges = self._foreign(min(joins, key=lambda join: self._assessments.covered(join) or 0), primary)
+        elif contaminations:
+            ranges = self._inherited(max(joins, key=lambda join: len(self._assessments.tainted(join))))
         tenant, tenant_key = recipient_tenant(main)
         scoped = tuple((part, range_scope(tenant, tenant_key, part.owner)) for part in ranges)
         return Judgement(
@@ -123,94 +82,74 @@ class Judgements:
             tenant=tenant,
             tenant_key=tenant_key,
             model=self._model(main),
-            verdict=self._every_rank(joins, combine(verdicts)),
+            verdict=self._assessments.verdict(main.decode.uid),
             scope=response_scope([scope for _, scope in scoped]),
+            derived=bool(contaminations) and not primary,
             ranges=scoped,
             rules=tuple(sorted({label(finding) for finding in contaminations})),
             exposure_rules=tuple(sorted({label(finding) for finding in findings if finding.effect != "contamination"})),
         )
 
-    def _every_rank(self, joins: Sequence[Join], verdict: Verdict) -> Verdict:
-        """`clean` is unknown after all where a rank of either node recorded nothing of this leg, or another request."""
-        if verdict.verdict != "clean":
-            return verdict
-        doubts = set()
-        sides: dict[str, list[Leg | None]] = {"decode": [join.decode for join in joins]}
-        if any(join.why_not != NO_PREFILL for join in joins):
-            sides["prefill"] = [join.prefill for join in joins]
-        for role, legs in sides.items():
-            emitters = {(leg.emitter, leg.boot) for leg in legs if leg is not None}
-            ranks = [config.ranks for each in emitters if (config := self._judge.boots.get(*each).config) is not None]
-            if len(emitters) < max(ranks, default=1):
-                doubts.add(f"{role}_rank_not_seen")
-            seen = [leg for leg in legs if leg is not None]
-            if len({(leg.tenant, leg.tenant_key) for leg in seen}) > 1:
-                doubts.add("tenant_mismatch")
-            if len({(leg.rid, leg.traffic) for leg in seen}) > 1:
-                doubts.add(f"{role}_contradicted")
-        return Verdict("unknown", tuple(sorted(doubts))) if doubts else verdict
-
     def _model(self, join: Join) -> str:
         config = self._judge.boots.get(join.decode.emitter, join.decode.boot).config
         return config.model if config else ""
-
-    def _donors(self, page_size: int) -> Donors:
-        return Donors(self._history, self._requests.join_of, self._requests.load, page_size)
-
-    def _history(self, emitter: str, boot: str) -> PoolHistory:
-        key = (emitter, boot)
-        if key not in self._histories:
-            self._histories[key] = PoolHistory(self._store, self._judge.boots.get(emitter, boot))
-        return self._histories[key]
 
     def _foreign(self, join: Join, contaminations: Sequence[Finding]) -> list[ForeignRange]:
         """Everything between what the transfer covered and what was read, with its owners."""
         first = min(finding.tokens_from or 0 for finding in contaminations)
         last = max(finding.tokens_to or 0 for finding in contaminations)
-        page_size = self.page_size(join)
+        page_size = self._assessments.page_size(join)
         pages = pages_of(self._store, join.decode, page_size)
         known = len(pages) * page_size
-        ranges = self._donors(page_size).foreign_ranges(join, pages, first, last)
+        ranges = self._assessments.donors(page_size).foreign_ranges(join, pages, first, last)
         if known < last:  # no fact names these pages: read all the same, by nobody knows whom written
             start = max(first, known)
             nobody = SlotOwner("unattributed", "stale_page")
             ranges.append(ForeignRange(UNKNOWN_PAGE, 0, last - start, start, nobody))
         return ranges
 
-    def _prefix_reasons(self, join: Join, tainted: Mapping[str, bool]) -> list[str]:
-        """Why pages that came out of a prefix cache cannot be vouched for, if they cannot.
+    def _inherited(self, join: Join) -> list[ForeignRange]:
+        """What it read by way of a cache, once for each owner of what the first reader had read. The pages are the
+        first reader's, and no longer what they were: so none is named."""
+        return [
+            ForeignRange(UNKNOWN_PAGE, 0, run.end - run.start, run.start, owner)
+            for run in self._assessments.tainted(join)
+            for owner in self._owners_read_by(run.source, set())
+        ]
 
-        A cached page is fine where its last writer is a leg of the same tenant whose own response is not affected.
-        """
-        page_size = self.page_size(join)
-        if not page_size:
+    def _owners_read_by(self, uid: str, seen: set[str]) -> list[SlotOwner]:
+        """Each owner of the foreign KV that a response had read, itself by way of a cache or not."""
+        if uid in seen:
             return []
-        if join.why_not == DECODE_NOT_SEEN:
-            return []
-        reasons = set()
-        cached = [(join.decode, join.decode.prefix_tokens or 0)]
-        if join.prefill is not None:
-            cached.append((join.prefill, join.prefill.cached_tokens or 0))
-        for leg, tokens in cached:
-            if not tokens or (leg.release_seq is None and leg.ended is None):
-                continue  # while it runs, that is what its verdict waits for
-            owners = self._owners_of_prefix(leg, pages_of(self._store, leg, page_size), tokens, page_size)
-            if leg.tenant == UNATTRIBUTED or any(not _same_tenant(owner.leg, leg) for owner in owners):
-                reasons.add("prefix_unattributed")
-            if any(owner.leg is not None and tainted.get(self._requests.response_of(owner.leg)) for owner in owners):
-                reasons.add("prefix_tainted")
-        return sorted(reasons)
+        seen.add(uid)
+        if uid not in self._assessments.joins:
+            return self._stored_owners(uid)
+        joins = self._assessments.joins[uid]
+        primary = [f for f in self._assessments.findings.get(uid, ()) if f.effect == "contamination"]
+        if primary:
+            ranges = self._foreign(min(joins, key=lambda join: self._assessments.covered(join) or 0), primary)
+            owners = [part.owner for part in ranges]
+        else:
+            runs = [run for join in joins for run in self._assessments.tainted(join)]
+            owners = [owner for run in runs for owner in self._owners_read_by(run.source, seen)]
+        return _once([SlotOwner(owner.verdict, DERIVED, owner.leg) for owner in owners])
 
-    def _owners_of_prefix(self, leg: Leg, pages: Sequence[int], tokens: int, page_size: int) -> list[SlotOwner]:
-        donors = self._donors(page_size)
-        before = leg.release_seq if leg.release_seq is not None else leg.first_seq
-        decode = self._requests.join_of(leg) is not None
-        look_up = donors.decode_owner if decode else donors.prefill_owner
+    def _stored_owners(self, uid: str) -> list[SlotOwner]:
+        rows = self._store.rows(
+            "SELECT DISTINCT donor_uid, scope FROM foreign_ranges WHERE response_uid = {uid:String}"
+            " ORDER BY donor_uid, scope",
+            {"uid": uid},
+        )
+        legs = {
+            leg.uid: leg for leg in legs_by_uid(self._store, [row["donor_uid"] for row in rows if row["donor_uid"]])
+        }
         owners = []
-        for position in range(tokens):
-            index, slot = divmod(position, page_size)
-            if index >= len(pages) or pages[index] == UNKNOWN_PAGE:
-                owners.append(SlotOwner("unattributed", "stale_page"))
-                break
-            owners.append(look_up(leg, pages[index], slot, before, "stale_page", shared=True))
-        return owners
+        for row in rows:
+            leg = legs.get(row["donor_uid"])
+            verdict = "owned" if leg else "no_writer" if row["scope"] == "no_writer" else "unattributed"
+            owners.append(SlotOwner(verdict, DERIVED, leg))
+        return _once(owners)
+
+
+def _once(owners: Sequence[SlotOwner]) -> list[SlotOwner]:
+    return list({(owner.verdict, owner.leg.uid if owner.leg else ""): owner for owner in owners}.values())

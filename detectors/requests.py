@@ -129,6 +129,7 @@ class Requests:
     def join_of(self, leg: Leg) -> Join | None:
         """The join of one decode leg; None for a leg of a prefill node, unless it has to stand for its response."""
         if role_of(leg, self._boots) == "prefill":
+            self.load([leg.uid])
             return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
         if leg.alone:
             return Join(leg, None, "", NO_PREFILL)

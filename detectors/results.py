@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
@@ -62,6 +62,23 @@ RANGE_COLUMNS = (
 FINDING_COLUMNS = (*(field.name for field in fields(Finding)), "version", "retracted")
 
 
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A response that was clean and no longer is."""
+
+    tenant: str
+    tenant_key: str
+    started: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a batch changed: how many responses, and those among them that were clean and no longer are."""
+
+    changed: int
+    turned: list[Turned]
+
+
 class Results:
     """Writes the judgements and findings of one pass under one version, in nanoseconds of its start."""
 
@@ -71,20 +88,20 @@ class Results:
         self._rule_set = rule_set
         self._response_of = response_of
 
-    def write(self, judgements: Sequence[Judgement], findings: Sequence[Finding]) -> int:
-        """Store what differs from what is there. Returns how many responses changed."""
+    def write(self, judgements: Sequence[Judgement], findings: Sequence[Finding]) -> Written:
+        """Store what differs from what is there."""
         uids = [judgement.leg.uid for judgement in judgements]
-        changed = self._write_responses(judgements, uids)
+        written = self._write_responses(judgements, uids)
         self._write_findings(findings, uids)
-        return changed
+        return written
 
-    def _write_responses(self, judgements: Sequence[Judgement], uids: Sequence[str]) -> int:
+    def _write_responses(self, judgements: Sequence[Judgement], uids: Sequence[str]) -> Written:
         known = {row["response_uid"]: row for row in self._select("responses", "response_uid", uids)}
         stored_ranges: dict[str, set[tuple[Any, ...]]] = {}
         for row in self._select("foreign_ranges", "response_uid", uids):
             key = tuple(row[name] for name in RANGE_COLUMNS if name not in ("response_uid", "version"))
             stored_ranges.setdefault(row["response_uid"], set()).add(key)
-        rows, ranges = [], []
+        rows, ranges, turned = [], [], []
         for judgement in judgements:
             row = self._response_row(judgement)
             mine = self._range_rows(judgement)
@@ -94,6 +111,8 @@ class Results:
             )
             if same and stored_ranges.get(judgement.leg.uid, set()) == {tuple(part[2:]) for part in mine}:
                 continue
+            if before is not None and before["verdict"] == "clean" != row["verdict"]:
+                turned.append(Turned(row["tenant"], row["tenant_key"], row["started"]))
             rows.append([row[name] for name in RESPONSE_COLUMNS])
             ranges.extend(mine)
         # ranges first: the view shows those of the newest response row
@@ -101,7 +120,7 @@ class Results:
             self._store.insert("foreign_range_versions", RANGE_COLUMNS, ranges)
         if rows:
             self._store.insert("response_versions", RESPONSE_COLUMNS, rows)
-        return len(rows)
+        return Written(len(rows), turned)
 
     def retire(self, prefill_uids: Collection[str]) -> None:
         """Take back what stood under these prefill legs before their decode legs were seen."""
@@ -130,7 +149,7 @@ class Results:
             "reasons": list(judgement.verdict.reasons),
             "clean_for": self._rule_set if judgement.verdict.verdict == "clean" else "",
             "scope": judgement.scope,
-            "derived": False,
+            "derived": judgement.derived,
             "tokens_delivered": leg.tokens_delivered,
             "output_tokens": leg.output_tokens,
             "input_tokens": leg.input_tokens,

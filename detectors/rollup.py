@@ -10,6 +10,7 @@ from detectors.boots import EPOCH, Boots
 from detectors.clocks import Clocks
 from detectors.joins import Join
 from detectors.legs import Leg
+from detectors.prefixes import Run
 from detectors.queries import Queries
 
 COLUMNS = (
@@ -39,6 +40,8 @@ COLUMNS = (
     "decode_end_state",
     "prefill_end_state",
     "seen_to",
+    "tainted_from",
+    "tainted_to",
 )
 
 
@@ -66,7 +69,13 @@ def recipient_tenant(join: Join) -> tuple[str, str]:
 
 
 def rollup_row(
-    join: Join, covered: int | None, reused: list[str], boots: Boots, clocks: Clocks, watermark: datetime
+    join: Join,
+    covered: int | None,
+    reused: list[str],
+    boots: Boots,
+    clocks: Clocks,
+    watermark: datetime,
+    tainted: Sequence[Run] = (),
 ) -> list[Any]:
     """The row of one request, in the order of COLUMNS. `watermark` is by the receiver's clock."""
     decode, prefill = join.decode, join.prefill
@@ -100,6 +109,8 @@ def rollup_row(
         decode.end_state,
         prefill.end_state if prefill else "",
         watermark - clocks.to_receiver(decode.emitter, decode.boot, watermark).high if watermark > EPOCH else EPOCH,
+        min((run.start for run in tainted), default=None),
+        max((run.end for run in tainted), default=None),
     ]
 
 

@@ -8,10 +8,12 @@ every pending response, and every affected or unknown response that a late fact 
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from detectors.assessment import Assessments
 from detectors.boots import load_boots
 from detectors.catalogue import Rule, load_rules, rule_set
 from detectors.clocks import Clocks
@@ -21,7 +23,7 @@ from detectors.judgement import Judgements
 from detectors.queries import Queries
 from detectors.reconcile import Reconciliation
 from detectors.requests import Requests
-from detectors.results import Results, write_state
+from detectors.results import Results, Turned, Written, write_state
 from detectors.rollup import fill, rollup_row
 from detectors.settings import DetectionSettings
 from detectors.verdicts import LEG_NOT_SEEN, Judge
@@ -45,6 +47,10 @@ _OF_CONFIGURED = (
 )
 _HAS_LEGS = f"NOT has(reasons, '{LEG_NOT_SEEN}')"  # the others are for detectors.reconcile
 _UNSURE = f"SELECT response_uid FROM responses WHERE verdict IN ('unknown', 'pending') AND {_HAS_LEGS}"
+_CLEAN_SINCE = (
+    "SELECT response_uid FROM responses WHERE verdict = 'clean' AND tenant = {tenant:String}"
+    " AND tenant_key = {key:String} AND coalesce(ended, started) >= {first:DateTime64(9, 'UTC')}"
+)
 _LEFT_BY_SILENCE = (
     "SELECT response_uid FROM responses WHERE verdict = 'unknown'"
     " AND hasAny(reasons, ['decode_emitter_silent', 'prefill_emitter_silent'])"
@@ -96,15 +102,24 @@ class Runner:
         rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
         changed, first_version = 0, time.time_ns()
-        for uids in self._batches(to_judge):
+        turned: list[Turned] = []
+        batches = deque(self._batches(to_judge))
+        again: set[str] = set()
+        while batches:
+            uids = batches.popleft()
             requests = Requests(self._store, boots, clocks)
             requests.load(uids)
             # both legs of a request may be on the list, in different batches
-            response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts]
+            response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts or uid in again]
             results = Results(self._store, time.time_ns(), rules_text, requests.response_of)
-            said, differing = self._judge_batch(requests, judge, response_uids, results, verdicts)
+            said, written = self._judge_batch(requests, judge, response_uids, results, verdicts)
             verdicts |= said
-            changed += differing
+            changed += written.changed
+            turned += written.turned
+            if not batches and turned:  # what was clean by them is open again
+                again = self._reusers(turned)
+                batches.extend(self._batches(sorted(again)))
+                turned = []
         reconciliation = Reconciliation(self._store, clocks, watermark, time.time_ns())
         changed += reconciliation.run(since, until, first_version)
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
@@ -114,6 +129,15 @@ class Runner:
         said_so = list(verdicts.values())
         pending, violations = said_so.count("pending"), said_so.count("violation")
         return Report(len(said_so), changed, pending, violations, watermark, time.perf_counter() - started)
+
+    def _reusers(self, turned: Sequence[Turned]) -> set[str]:
+        """Clean responses that may have reused KV of one that no longer is: of its tenant, and begun after it."""
+        found: set[str] = set()
+        for tenant, tenant_key in {(one.tenant, one.tenant_key) for one in turned}:
+            first = min(one.started for one in turned if (one.tenant, one.tenant_key) == (tenant, tenant_key))
+            rows = self._store.rows(_CLEAN_SINCE, {"tenant": tenant, "key": tenant_key, "first": first})
+            found |= {row["response_uid"] for row in rows}
+        return found
 
     def _newest(self, since: int) -> int:
         """Time of arrival (unix ns) of the newest evidence there is; `since` where nothing came after it.
@@ -132,35 +156,42 @@ class Runner:
         response_uids: Sequence[str],
         results: Results,
         judged_before: Collection[str],
-    ) -> tuple[dict[str, str], int]:
-        judgements = Judgements(self._store, requests, judge)
+    ) -> tuple[dict[str, str], Written]:
         joins = {uid: requests.joins(uid) for uid in response_uids}
         joins = {uid: found for uid, found in joins.items() if found}
+        assessments = Assessments(self._store, requests, judge, joins)
         requests.load_namesakes(joins)
+        findings = self._find(requests, judge, assessments, tainted=False)
+        assessments.findings = _by_response(findings)
+        findings = _once([*findings, *self._find(requests, judge, assessments, tainted=True)])
+        by_response = _by_response(findings)
+        judgements = Judgements(self._store, requests, judge, assessments)
+        judged = [judgements.judge(found, by_response.get(uid, ())) for uid, found in joins.items()]
+        results.retire(requests.prefill_uids(joins) - joins.keys() - set(judged_before))
+        return {one.leg.uid: one.verdict.verdict for one in judged}, results.write(judged, findings)
+
+    def _find(self, requests: Requests, judge: Judge, assessments: Assessments, *, tainted: bool) -> list[Finding]:
+        """Findings over the rollup: of all requests, or of those alone that read `tainted` KV, which is only known
+        once it is known who read foreign KV first."""
         rows = [
             rollup_row(
                 join,
-                judgements.covered(join),
+                assessments.covered(join),
                 requests.reused_identities(join),
                 judge.boots,
                 judge.clocks,
                 judge.watermark,
+                runs,
             )
-            for found in joins.values()
+            for found in assessments.joins.values()
             for join in found
             if join.why_not != DECODE_NOT_SEEN  # no rule can say anything of it
+            and ((runs := assessments.tainted(join) if tainted else ()) or not tainted)
         ]
+        if tainted and not rows:
+            return []
         fill(self._store, rows)
-        findings = run_rules(self._store, self._rules, self._settings)
-        by_response: dict[str, list[Finding]] = {}
-        for finding in findings:
-            by_response.setdefault(finding.response_uid, []).append(finding)
-        tainted = {uid: any(f.effect == "contamination" for f in by_response.get(uid, ())) for uid in joins}
-        for row in self._store.rows("SELECT response_uid FROM responses WHERE verdict = 'violation'"):
-            tainted.setdefault(row["response_uid"], True)
-        judged = [judgements.judge(found, by_response.get(uid, ()), tainted) for uid, found in joins.items()]
-        results.retire(requests.prefill_uids(joins) - joins.keys() - set(judged_before))
-        return {one.leg.uid: one.verdict.verdict for one in judged}, results.write(judged, findings)
+        return run_rules(self._store, self._rules, self._settings)
 
     def _to_judge(self, since: int, until: int, heard_again: bool) -> list[str]:
         """Uids of legs whose response may have changed by what arrived in (since, until] (unix ns).
@@ -195,3 +226,14 @@ class Runner:
     def _batches(uids: Sequence[str]) -> Iterator[Sequence[str]]:
         for start in range(0, len(uids), BATCH):
             yield uids[start : start + BATCH]
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    return list({finding.finding_id: finding for finding in findings}.values())
+
+
+def _by_response(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(finding.response_uid, []).append(finding)
+    return found

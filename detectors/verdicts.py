@@ -7,7 +7,7 @@ makes the verdict ``unknown``, or ``pending`` while the missing fact can still b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -58,7 +58,8 @@ REASONS: dict[str, str] = {
     "tenant_mismatch": "the legs, or the ranks of one leg, were filed under different tenants",
     "rule_blind": "a contamination rule lacks a fact that this node does not supply",
     "prefix_unattributed": "it reused cached pages whose writer is not known to be this tenant",
-    "prefix_tainted": "it reused cached pages that an affected response had written",
+    "prefix_unvouched": "it reused cached pages that were computed by an attempt of which not everything is known",
+    "prefix_pending": "it reused cached pages of a response that has no verdict yet",
     "role_not_covered": "the node both prefills and decodes; this rule set covers separate nodes",
 }
 """Every reason that a verdict can carry, in words. The keys are stored."""
@@ -85,13 +86,17 @@ class Judge:
     watermark: datetime  # by the receiver's clock
     clocks: Clocks
 
-    def decide(self, join: Join, contaminated: bool, prefix_reasons: Sequence[str]) -> Verdict:
-        """The verdict of one decode leg on one rank."""
+    def decide(
+        self, join: Join, contaminated: bool, prefix_gaps: Collection[str], prefix_waiting: Collection[str]
+    ) -> Verdict:
+        """The verdict of one decode leg on one rank. The last two are what is not known of cached pages it reused."""
         missing, waiting = self._gaps(join)
-        reasons = tuple(sorted({*missing, *waiting, *prefix_reasons}))
+        missing += prefix_gaps
+        waiting += prefix_waiting
+        reasons = tuple(sorted({*missing, *waiting}))
         if contaminated:  # it stands on what is here; what may still come cannot change it, and is no gap
-            return Verdict("violation", tuple(sorted({*missing, *prefix_reasons})))
-        if missing or prefix_reasons:
+            return Verdict("violation", tuple(sorted(set(missing))))
+        if missing:
             return Verdict("unknown", reasons)
         return Verdict("pending" if waiting else "clean", reasons)
 

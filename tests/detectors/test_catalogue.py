@@ -18,9 +18,10 @@ maturity: {level: sandbox, criteria: c}
 """
 
 
-def test_the_five_rules_load() -> None:
+def test_the_six_rules_load() -> None:
     assert [rule.name for rule in load_rules()] == [
         "capacity_mismatch",
+        "derived",
         "identity_reuse",
         "read_unwritten_page",
         "reject_then_continue",
@@ -29,11 +30,11 @@ def test_the_five_rules_load() -> None:
 
 
 def test_only_reading_foreign_pages_contaminates() -> None:
-    assert [rule.name for rule in load_rules() if rule.contaminates] == ["read_unwritten_page"]
+    assert [rule.name for rule in load_rules() if rule.contaminates] == ["derived", "read_unwritten_page"]
 
 
 def test_what_clean_is_clean_for_counts_the_rules() -> None:
-    assert rule_set(load_rules()) == "5 rules, control tier; queued, not landed"
+    assert rule_set(load_rules()) == "6 rules, control tier; queued, not landed"
 
 
 @pytest.mark.parametrize(

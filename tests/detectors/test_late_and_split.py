@@ -24,6 +24,7 @@ from tests.support.toy_pair import Emitter, ToyLeg, ToyPair
 CASES = Path(__file__).parents[2] / "detectors" / "rules" / "read_unwritten_page" / "cases"
 WHOLE = CASES / "ordinary_request.yaml"
 LEAK = CASES / "oversized_prompt.yaml"
+TURNS = CASES.parents[1] / "derived" / "cases" / "ordinary_turns.yaml"
 AT = 1_790_000_000_000_000_000
 
 
@@ -227,3 +228,28 @@ def test_what_another_node_files_under_a_legs_uid_moves_its_response_to_nobody(a
     extra = {"pagewitness.seq": 900, "pagewitness.leg.ordinal": 1, "tenant.id": thief}
     alone.insert_otlp(export(replace(stolen, emitter=emitter, boot=boot).but(extra=extra)))
     assert judged(alone.handle())[clean.uids["d1"]] == ("unknown", ["decode_contradicted"])
+
+
+def test_what_reused_a_response_waits_for_its_verdict(alone: Store) -> None:
+    """All of its own evidence is there and vouched for; of the response whose KV it reused, one fact is under way."""
+    case = load_case(TURNS)
+    ends = [one for one in case.facts if one.span == "pagewitness.request.end"]
+    late = next(one for one in ends if one.emitter == "case/prefill")
+    opened = [one.but(extra={"pagewitness.close": "open"}) if "emitter" in one.span else one for one in case.facts]
+    alone.insert_otlp(export(*(one for one in opened if one is not late)))
+    said = judged(alone.handle())
+    assert said[case.uids["d1"]] == ("pending", ["prefill_leg_running"])
+    assert said[case.uids["d2"]] == ("pending", ["prefix_pending"])
+    alone.insert_otlp(export(late))
+    assert {verdict for verdict, _ in judged(alone.handle()).values()} == {"clean"}
+
+
+def test_what_reused_a_response_is_open_again_once_that_is_no_longer_clean(alone: Store) -> None:
+    case = load_case(TURNS)
+    alone.insert_otlp(export(*case.facts))
+    assert {verdict for verdict, _ in judged(alone.handle()).values()} == {"clean"}
+    read = next(one for one in case.facts if one.uid == case.uids["d1"] and one.span == "pagewitness.page.read")
+    alone.insert_otlp(export(read.but(extra={"pagewitness.read.tokens": 59})))
+    said = judged(alone.handle())
+    assert said[case.uids["d1"]] == ("unknown", ["decode_contradicted"])
+    assert said[case.uids["d2"]] == ("unknown", ["prefix_unvouched"])

@@ -44,7 +44,7 @@ def test_a_response_is_pending_until_its_agent_vouches_and_then_clean(store: Que
     post([fact for fact in case.facts if fact.span == "pagewitness.emitter"])
     run(store)
     row = response(store, case)
-    assert (row["verdict"], row["clean_for"]) == ("clean", "5 rules, control tier; queued, not landed")
+    assert (row["verdict"], row["clean_for"]) == ("clean", "6 rules, control tier; queued, not landed")
 
 
 def test_a_fact_that_comes_after_the_verdict_turns_unknown_into_clean(store: Queries, post: Post) -> None:

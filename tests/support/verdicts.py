@@ -28,7 +28,7 @@ EVIDENCE_KEY = Key("e1", bytes(range(2, 34)))
 START = datetime(2026, 9, 1, 10, 0, tzinfo=UTC)
 """When the first response starts."""
 
-RULE_SET = "5 rules, control tier; queued, not landed"
+RULE_SET = "6 rules, control tier; queued, not landed"
 
 
 class VerdictBook:

@@ -31,7 +31,9 @@ CREATE TABLE IF NOT EXISTS request_rollup
     read_tokens Nullable(Int64),
     decode_end_state LowCardinality(String),
     prefill_end_state LowCardinality(String),
-    seen_to DateTime64(9, 'UTC') -- the watermark by the decode node's clock, at the earliest
+    seen_to DateTime64(9, 'UTC'), -- the watermark by the decode node's clock, at the earliest
+    tainted_from Nullable(Int64), -- positions that it read of KV that was foreign, or computed over such, from a cache
+    tainted_to Nullable(Int64)
 )
 ENGINE = Memory;
 

@@ -1,0 +1,180 @@
+"""Cached pages that a leg reused: whether their KV can be vouched for, as its tenant's own and computed over nothing
+foreign.
+
+A cached slot is fine where an attempt of the same tenant computed it, and had itself read nothing but fine KV. What a
+prefill node computed depends on the cached pages that it computed over. What a decode step computed depends on all that
+its response had read, and is as good as the verdict of that response. A slot of the prompt came with a transfer, and is
+as good as what the prefill leg computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from detectors.donors import Donors, SlotOwner
+from detectors.history import Holder
+from detectors.legs import Leg
+from detectors.pages import UNKNOWN_PAGE, pages_of
+from detectors.queries import Queries
+from detectors.requests import Requests
+from engine_hooks.conventions import UNATTRIBUTED
+
+DEEPEST = 150
+"""So many attempts that each computed over the last one's pages are followed back; beyond, nobody vouches."""
+
+OPEN, UNSURE, UNATTRIBUTED_PREFIX = "prefix_pending", "prefix_unvouched", "prefix_unattributed"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Token positions [start, end) of a leg that were computed over foreign KV, or are it; `source` is the uid of the
+    response that had read the foreign KV first."""
+
+    start: int
+    end: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What is to be said of the cached pages that a leg reused. `gaps` and `waiting` are keys of REASONS."""
+
+    gaps: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    tainted: tuple[Run, ...] = ()
+
+
+FINE = Reuse()
+_NOBODY = Reuse(gaps=frozenset({UNSURE}))
+
+
+class Prefixes:
+    """Looks cached pages up. One object serves one batch: what was found of a leg is kept.
+
+    `verdict_of` gives the verdict of a response by its uid, "" while there is none; `tainted_of` the runs of a response
+    that are in this batch; `page_size_of` the tokens a page of a leg's node, 0 where nobody said.
+    """
+
+    def __init__(
+        self,
+        store: Queries,
+        requests: Requests,
+        donors_for: Callable[[int], Donors],
+        verdict_of: Callable[[str], str],
+        page_size_of: Callable[[Leg], int],
+    ) -> None:
+        self._store = store
+        self._requests = requests
+        self._donors_for = donors_for
+        self._verdict_of = verdict_of
+        self._page_size_of = page_size_of
+        self._reuses: dict[tuple[str, str, str], Reuse] = {}
+        self._depth = 0
+
+    def reuse(self, leg: Leg) -> Reuse:
+        """What the leg reused of its own node's cache. A leg that still runs waits for its end all the same."""
+        tokens = self._cached(leg)
+        size = self._page_size_of(leg)
+        if not tokens or not size or (leg.release_seq is None and leg.ended is None):
+            return FINE
+        key = (leg.uid, leg.emitter, leg.boot)
+        if key not in self._reuses:
+            self._reuses[key] = _NOBODY  # should it ever lead back to itself
+            if self._depth < DEEPEST:
+                self._depth += 1
+                self._reuses[key] = self._look_up(leg, tokens, size)
+                self._depth -= 1
+        return self._reuses[key]
+
+    def _cached(self, leg: Leg) -> int:
+        decode = self._requests.join_of(leg) is not None
+        return (leg.prefix_tokens if decode else leg.cached_tokens) or 0
+
+    def _look_up(self, leg: Leg, tokens: int, size: int) -> Reuse:
+        gaps: set[str] = {UNATTRIBUTED_PREFIX} if leg.tenant == UNATTRIBUTED else set()
+        waiting: set[str] = set()
+        tainted: list[Run] = []
+        for start, end, owner, publisher in self._owners(leg, tokens, size):
+            said = self._standing(leg, start, owner, publisher)
+            gaps |= said.gaps
+            waiting |= said.waiting
+            sources = {run.source for run in said.tainted}
+            tainted += [Run(start, end, source) for source in sorted(sources)]
+        return Reuse(frozenset(gaps), frozenset(waiting), _merged(tainted))
+
+    def _standing(self, leg: Leg, position: int, owner: SlotOwner, publisher: Leg | None) -> Reuse:
+        """How good one cached slot is, by who wrote it and which attempt left its page in the cache."""
+        writer = owner.leg
+        if writer is None or (writer.tenant, writer.tenant_key) != (leg.tenant, leg.tenant_key):
+            # what an affected response read and then published is still what it was
+            if publisher is not None and self._requests.join_of(publisher) is not None:
+                said = self._of_response(publisher.uid)
+                if said.tainted or said.waiting:
+                    return said
+            return Reuse(gaps=frozenset({UNATTRIBUTED_PREFIX}))
+        join = self._requests.join_of(writer)
+        if join is None:
+            return self._of_prefill(writer)
+        if writer.prompt_tokens is None or position >= writer.prompt_tokens:
+            return self._of_response(writer.uid)
+        return self._of_prefill(join.prefill) if join.prefill is not None else _NOBODY
+
+    def _of_prefill(self, leg: Leg) -> Reuse:
+        return self.reuse(leg) if leg.sends_known else _NOBODY
+
+    def _of_response(self, uid: str) -> Reuse:
+        verdict = self._verdict_of(uid)
+        if verdict == "violation":
+            return Reuse(tainted=(Run(0, 0, uid),))
+        if verdict == "clean":
+            return FINE
+        return _NOBODY if verdict == "unknown" else Reuse(waiting=frozenset({OPEN}))
+
+    def _owners(self, leg: Leg, tokens: int, size: int) -> Iterator[tuple[int, int, SlotOwner, Leg | None]]:
+        """(start, end, owner, who held the page last) of the cached token positions, a page or a slot at a time."""
+        pages = pages_of(self._store, leg, size)
+        before = leg.release_seq if leg.release_seq is not None else leg.first_seq
+        donors = self._donors_for(size)
+        look_up = donors.decode_owner if self._requests.join_of(leg) is not None else donors.prefill_owner
+        for start in range(0, tokens, size):
+            index, end = start // size, min(start + size, tokens)
+            if index >= len(pages) or pages[index] == UNKNOWN_PAGE:
+                yield start, tokens, SlotOwner("unattributed", "stale_page"), None
+                return
+            page = pages[index]
+            publisher = _publisher(donors.holders(leg, page, before), leg, index, size)
+            owners = [
+                look_up(leg, page, slot, before, "stale_page", shared=True) for slot in sorted({0, end - start - 1})
+            ]
+            first = owners[0]
+            if first == owners[-1] and first.via == "stale_page" and first.leg is not None:
+                # an attempt writes a page from one position to another: what lies between two of its slots is its own
+                parts = {start, end, max(start, min(end, first.leg.prompt_tokens or start))}
+                for part, following in pairwise(sorted(parts)):
+                    yield part, following, first, publisher
+                continue
+            for slot in range(end - start):
+                owner = look_up(leg, page, slot, before, "stale_page", shared=True)
+                yield start + slot, start + slot + 1, owner, publisher
+
+
+def _publisher(holders: Iterator[Holder | None], leg: Leg, index: int, size: int) -> Leg | None:
+    """The attempt that brought the page into the cache: the last one that had not found it there itself."""
+    for holder in holders:
+        if holder is None:
+            return None
+        if holder.leg.uid != leg.uid and holder.index >= (holder.leg.cached_tokens or 0) // size:
+            return holder.leg
+    return None
+
+
+def _merged(runs: Sequence[Run]) -> tuple[Run, ...]:
+    merged: list[Run] = []
+    for run in sorted(runs, key=lambda run: (run.source, run.start)):
+        if merged and (merged[-1].source, merged[-1].end) == (run.source, run.start):
+            merged[-1] = Run(merged[-1].start, run.end, run.source)
+        else:
+            merged.append(run)
+    return tuple(merged)
