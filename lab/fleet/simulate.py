@@ -1,0 +1,113 @@
+"""Runs a fleet: requests arrive, clients go away, agents post, and at the end every ring is closed and drained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from lab.fleet.clock import SECOND, Clock
+from lab.fleet.decode import DecodeNode
+from lab.fleet.faults import Faults
+from lab.fleet.job import Job
+from lab.fleet.node import Node, World
+from lab.fleet.node_facts import EVIDENCE_KEY
+from lab.fleet.output import Output, Take
+from lab.fleet.prefill import PrefillNode
+from lab.fleet.spec import FleetSpec
+from lab.fleet.truth import Truth
+from lab.fleet.workload import Workload, make
+
+Tell = Callable[[int], None]
+"""Is told how many requests have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """A run that is over: every request, and the truth about it."""
+
+    spec: FleetSpec
+    workload: Workload
+    jobs: tuple[Job, ...]
+    truth: Truth
+
+
+class Simulation:
+    """One run of one fleet."""
+
+    def __init__(self, spec: FleetSpec, take: Take, tell: Tell = lambda arrived: None) -> None:
+        self._spec = spec
+        self._tell = tell
+        self._clock = Clock(int(spec.start.timestamp()) * SECOND)
+        self._workload = make(spec)
+        self._world = World(
+            spec, self._clock, Faults(spec.seed, spec.injections), Truth(self._workload), Output(take), self._workload
+        )
+        self.prefills = [PrefillNode(self._world, number) for number in range(spec.prefill_nodes)]
+        self.decodes = [DecodeNode(self._world, number) for number in range(spec.decode_nodes)]
+        self._jobs: list[Job] = []
+
+    @property
+    def _nodes(self) -> list[Node]:
+        return [*self.prefills, *self.decodes]
+
+    def run(self) -> Fleet:
+        """Run to the end."""
+        spec, clock = self._spec, self._clock
+        clock.at(int(self._workload.arrival[0]), self._arrive, 0)
+        for place, node in enumerate(self._nodes):  # not all at once
+            clock.after(int((1 + place / len(self._nodes)) * spec.flush_seconds * SECOND), self._tick, node)
+            clock.after(int((1 + place / len(self._nodes)) * spec.heartbeat_seconds * SECOND), self._beat, node)
+        clock.run(until=self._is_over)
+        for node in self._nodes:
+            if node.up:
+                node.stop("clean")
+        return Fleet(spec, self._workload, tuple(self._jobs), self._world.truth)
+
+    def _is_over(self) -> bool:
+        return len(self._jobs) == self._spec.requests and not any(node.load for node in self._nodes)
+
+    def _tick(self, node: Node) -> None:
+        node.tick()
+        self._clock.after(int(self._spec.flush_seconds * SECOND), self._tick, node)
+
+    def _beat(self, node: Node) -> None:
+        node.beat()
+        self._clock.after(int(self._spec.heartbeat_seconds * SECOND), self._beat, node)
+
+    def _arrive(self, index: int) -> None:
+        work = self._workload
+        tenant = work.pseudonyms[int(work.tenant[index])]
+        prompt, output = int(work.prompt[index]), int(work.output[index])
+        rid = f"{self._spec.name}-{self._spec.seed}-{index}"
+        room = int.from_bytes(blake2b(rid.encode(), digest_size=7).digest(), "big")
+        job = Job(index, rid, room, tenant, int(work.traffic[index]), prompt, output)
+        job.rid_digest = EVIDENCE_KEY.rid(job.rid)
+        job.room_digest = EVIDENCE_KEY.room(job.room)
+        job.namespace = EVIDENCE_KEY.namespace(tenant.hex()) or b""
+        job.runs = work.runs(index, self._spec.page_size)
+        self._jobs.append(job)
+        job.prefill = min((one for one in self.prefills if one.up), key=lambda one: one.load)
+        job.decode = min((one for one in self.decodes if one.up), key=lambda one: one.load)
+        job.decode_number = job.decode.number
+        job.prefill.admit(job)
+        job.decode.admit(job)
+        if work.patience[index] >= 0:
+            self._clock.after(int(work.patience[index]), self._go_away, job)
+        if index + 1 < self._spec.requests:
+            self._clock.at(int(work.arrival[index + 1]), self._arrive, index + 1)
+        if index % 1000 == 999 or index + 1 == self._spec.requests:
+            self._tell(index + 1)
+
+    @staticmethod
+    def _go_away(job: Job) -> None:
+        if job.decode_state == "over":
+            return
+        job.aborted = True
+        job.decode.abort(job)
+        job.prefill.abort(job)
+
+
+def run_fleet(spec: FleetSpec, take: Take, tell: Tell = lambda arrived: None) -> Fleet:
+    """Run a fleet. Bodies go to `take` as they are posted."""
+    return Simulation(spec, take, tell).run()

@@ -1,0 +1,107 @@
+"""What each response really attended over: looked up in the content of the decode pool when it reads, in no fact.
+
+A slot of the request's own is one whose KV it computed itself. A slot that came out of a prefix cache (decode's, or
+prefill's and then through the transfer) is right if its tokens are the request's own too, whoever computed them.
+Everything else that is read is foreign. Foreign KV that came through decode's prefix cache is kept apart from what was
+read directly: it makes the response derived, as KV does that was computed over foreign KV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lab.fleet.job import Job
+from lab.fleet.pages import PagePool, Slots
+from lab.fleet.workload import Workload
+
+SlotTruth = NDArray[np.int64]
+"""Rows of (page, slot, writer, owner). `writer` is the request whose forward computed the KV, `owner` the one whose
+tokens it stood for: another where that one had it out of a prefix cache. Indexes of requests, -1 for nobody."""
+
+_NONE: SlotTruth = np.zeros((0, 4), np.int64)
+
+
+@dataclass(slots=True)
+class ResponseTruth:
+    """What one response attended over that was not its own. `through_cache` is foreign KV out of decode's cache."""
+
+    foreign: SlotTruth = field(default_factory=lambda: _NONE)
+    through_cache: SlotTruth = field(default_factory=lambda: _NONE)
+    derived: bool = False  # it attended over KV that was computed over foreign KV, or over foreign KV from a cache
+
+    @property
+    def affected(self) -> bool:
+        """Whether it attended over foreign KV in any way."""
+        return bool(len(self.foreign)) or self.derived
+
+
+@dataclass(slots=True)
+class Truth:
+    """The truth of every response that was affected, by request index; those that read and are not here read nothing
+    foreign."""
+
+    workload: Workload
+    affected: dict[int, ResponseTruth] = field(default_factory=dict)
+    readers: int = 0
+
+    def observe(self, job: Job, pool: PagePool, tokens: int) -> None:
+        """The request attends over its token positions [0, tokens) now. Marks it as tainted where it must be."""
+        pages = job.decode_pages
+        writer, placed, taint = pool.content(pages, tokens)
+        strange = (writer != job.number) | (placed != job.number)
+        if not strange.any() and not taint.any():
+            return
+        positions = np.nonzero(strange)[0]
+        right = self._right(job, writer[positions], placed[positions], positions)
+        foreign = positions[~right]
+        from_cache = foreign < job.decode_prefix
+        direct, cached = foreign[~from_cache], foreign[from_cache]
+        reused = taint[: job.prompt].copy()  # behind it, the request wrote itself
+        reused[direct[direct < job.prompt]] = False
+        derived = bool(len(cached)) or bool(reused.any())
+        if not len(foreign) and not derived:
+            return
+        job.tainted = True
+        said = self.affected.setdefault(job.index, ResponseTruth())
+        size = pool.page_size
+        said.foreign = self._with(said.foreign, pages, direct, size, writer, placed)
+        said.through_cache = self._with(said.through_cache, pages, cached, size, writer, placed)
+        said.derived |= derived
+
+    def _right(self, job: Job, writer: Slots, placed: Slots, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these slots hold KV of the request's own tokens that came the right way."""
+        came = (placed == job.number) | (positions < job.decode_prefix)
+        bound = max(job.decode_prefix, job.prefill_cached)
+        right = np.zeros(len(positions), np.bool_)
+        for one in np.unique(writer[came]).tolist():
+            known = self.workload.common(job.index, one - 1) if one and one != job.number else 0
+            limit = len(job.decode_pages) << 32 if one == job.number else min(bound, known)
+            right |= came & (writer == one) & (positions < limit)
+        return right
+
+    def _with(
+        self, known: SlotTruth, pages: Slots, positions: NDArray[np.int64], size: int, writer: Slots, placed: Slots
+    ) -> SlotTruth:
+        if not len(positions):
+            return known
+        wrote, stood = writer[positions].astype(np.int64), placed[positions].astype(np.int64)
+        owner = wrote.copy()
+        for one, other in np.unique(np.stack([wrote, stood], axis=1), axis=0).tolist():
+            if one and other and one != other and self.workload.common(one - 1, other - 1):
+                owner[(wrote == one) & (stood == other)] = other
+        rows = np.stack([pages[positions // size], positions % size, wrote - 1, owner - 1], axis=1)
+        return np.unique(np.concatenate([known, rows]), axis=0) if len(known) else rows
+
+
+def ranges(slots: SlotTruth) -> list[tuple[int, int, int, int]]:
+    """(page, first slot, one past the last, owner) of runs of slots with one owner."""
+    found: list[tuple[int, int, int, int]] = []
+    for page, slot, _, writer in slots.tolist():
+        if found and found[-1][0] == page and found[-1][2] == slot and found[-1][3] == writer:
+            found[-1] = (page, found[-1][1], slot + 1, writer)
+        else:
+            found.append((page, slot, slot + 1, writer))
+    return found

@@ -1,0 +1,77 @@
+"""Verdicts about a fleet against the content of its pools, with every fact there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from detectors.pages import UNKNOWN_PAGE
+from detectors.queries import Queries
+from lab.fleet.faults import parse
+from lab.fleet.simulate import Fleet
+from tests.support.fleets import judge, said_of, small_fleet
+
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 3
+Post = Callable[[Sequence[bytes]], None]
+FIXTURES = settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+NOBODY = -1
+OF_A_CACHE = {"prefix_tainted", "prefix_unattributed"}
+
+
+def hold_against_content(store: Queries, fleet: Fleet, answers: dict[int, dict[str, Any]]) -> None:
+    """No affected response is clean, no other is a violation, nothing is unknown but what read a tainted prefix, and
+    each foreign slot's owner is the true one."""
+    rids = {job.rid_digest.hex(): job.index for job in fleet.jobs}
+    for job in fleet.jobs:
+        truth, answer = fleet.truth.affected.get(job.index), answers[job.index]
+        shown = (job.index, answer["verdict"], answer["reasons"], answer["rules"], truth)
+        if truth is None:
+            assert answer["verdict"] == "clean", shown
+            continue
+        if answer["verdict"] == "unknown":
+            assert truth.derived, shown
+            assert not len(truth.foreign), shown
+            assert set(answer["reasons"]) <= OF_A_CACHE, shown
+            continue
+        assert answer["verdict"] == "violation", shown
+        true = {(page, slot): owner for page, slot, _, owner in truth.foreign.tolist()}
+        said = {where: part for where, part in said_of(store, job).items() if where[0] != UNKNOWN_PAGE}
+        assert true.keys() <= said.keys(), shown
+        assert all(came_behind_a_lost_chunk(fleet, said[where]) for where in said.keys() - true.keys()), shown
+        for where, owner in true.items():
+            if said[where]["scope"] != "unattributed":
+                named = rids[said[where]["donor_rid"]] if said[where]["donor_rid"] else NOBODY
+                assert named == owner, (shown, where, said[where])
+
+
+def came_behind_a_lost_chunk(fleet: Fleet, part: dict[str, Any]) -> bool:
+    """Detection takes everything behind a lost chunk for foreign, also what later chunks brought."""
+    lost = any(injection.fault == "short_transfer" for injection in fleet.spec.injections)
+    return lost and part["via"] == "transfer_tail"
+
+
+@FIXTURES
+@given(seed=st.integers(0, 999), lifo=st.booleans())
+def test_a_fleet_without_faults_is_clean(store: Queries, post: Post, seed: int, lifo: bool) -> None:
+    run = small_fleet(seed, lifo=lifo)
+    assert not run.fleet.truth.affected
+    post(run.bodies)
+    hold_against_content(store, run.fleet, judge(store, run.fleet))
+
+
+@pytest.mark.parametrize("fault", ["reject_placeholder", "short_transfer:0.2", "abort_continue:0.2"])
+@FIXTURES
+@given(seed=st.integers(0, 999), lifo=st.booleans())
+def test_verdicts_and_donors_are_the_content(store: Queries, post: Post, fault: str, seed: int, lifo: bool) -> None:
+    run = small_fleet(seed, lifo=lifo, injections=parse(fault))
+    post(run.bodies)
+    hold_against_content(store, run.fleet, judge(store, run.fleet))
