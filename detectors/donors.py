@@ -3,7 +3,7 @@
 Truth is per (page, slot), because a transfer copies whole pages: the unused slots of its last page carry what the
 *source* page held before, out of prefill's pool. So a slot's owner is found by going back through the legs that held
 its page on decode; where the last write there was the tail of a transfer, the search goes on in the history of that
-transfer's source page on prefill.
+transfer's source page on prefill. Slots of a page that have one history are looked up as one.
 
 Three answers are possible for a slot, and the difference is kept: an owner; ``no_writer`` (the evidence of this boot
 reaches back to its first fact without a hole, and nothing wrote the slot); ``unattributed`` (a hole in the evidence, a
@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from detectors.history import Holder, PoolHistory
 from detectors.joins import Join
@@ -40,6 +42,22 @@ class SlotOwner:
     verdict: str  # owned | no_writer | unattributed
     via: str  # stale_page | transfer_tail
     leg: Leg | None = None
+
+
+class Owned(NamedTuple):
+    """Slots [start, end) of a page that have one owner."""
+
+    start: int
+    end: int
+    owner: SlotOwner
+
+
+Part: TypeAlias = tuple[int, int]
+"""Slots [start, end) of a page."""
+
+NO_PART: Part = (0, 0)
+
+Beside: TypeAlias = Callable[[Holder, Part], tuple[list[Owned], Part]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,85 +88,123 @@ class Donors:
         """
         size = self._page_size
         ranges: list[ForeignRange] = []
-        self._prepare(join.decode, pages[first // size : -(-last // size)])
-        for position in range(first, min(last, len(pages) * size)):
-            index, slot = divmod(position, size)
-            owner = self._owner_of_read(join, index, pages[index], slot)
-            previous = ranges[-1] if ranges else None
-            if previous and previous.page == pages[index] and previous.slot_end == slot and previous.owner == owner:
-                ranges[-1] = ForeignRange(previous.page, previous.slot_start, slot + 1, previous.token_start, owner)
-            else:
-                ranges.append(ForeignRange(pages[index], slot, slot + 1, position, owner))
+        end = min(last, len(pages) * size)
+        self._prepare(join.decode, pages[first // size : -(-end // size)])
+        for index in range(first // size, -(-end // size)):
+            begin = index * size
+            part = (max(first - begin, 0), min(end - begin, size))
+            ranges += [
+                ForeignRange(pages[index], start, end, begin + start, owner)
+                for start, end, owner in self._owners_of_read(join, index, pages[index], part)
+            ]
         return ranges
 
     def _prepare(self, decode: Leg, pages: Iterable[int]) -> None:
-        """The latest holders of a leg's pages are asked for slot by slot below: get them in one query, not one each."""
+        """The latest holders of a leg's pages are asked for page by page below: get them in one query, not one each."""
         history = self._history_of(decode.emitter, decode.boot)
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         found = (islice(history.holders(page, before, decode), LIKELY_HOLDERS) for page in set(pages))
         self._preload({holder.leg.uid for holders in found for holder in holders if holder is not None})
 
-    def _owner_of_read(self, join: Join, index: int, page: int, slot: int) -> SlotOwner:
+    def _owners_of_read(self, join: Join, index: int, page: int, part: Part) -> list[Owned]:
         source = _source_of(join, index, self._page_size)
         if source is not None:
             page_id, before_seq = source
             assert join.prefill is not None  # a source page comes from its chunks
-            return self.prefill_owner(join.prefill, page_id, slot, before_seq, "transfer_tail")
+            return self.prefill_owners(join.prefill, page_id, part, before_seq, "transfer_tail")
         decode = join.decode
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
-        return self.decode_owner(decode, page, slot, before, "stale_page")
+        return self.decode_owners(decode, page, part, before, "stale_page")
 
     def holders(self, leg: Leg, page: int, before_seq: int) -> Iterator[Holder | None]:
         """Legs that held a page of this leg's pool, which may be shared through a cache, before this seq."""
         return self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=True)
 
-    def prefill_owner(
-        self, leg: Leg, page: int, slot: int, before_seq: int, via: str, *, shared: bool = False
-    ) -> SlotOwner:
-        """Last forward on that prefill pool that wrote the slot before this leg took the page."""
-        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared):
-            if holder is None:
-                return SlotOwner("unattributed", via)
-            if holder.leg.uid == leg.uid:
-                continue
-            if holder.wrote(slot, self._page_size):
-                return SlotOwner("owned", via, holder.leg)
-        return SlotOwner("no_writer", via)
+    def prefill_owners(
+        self, leg: Leg, page: int, part: Part, before_seq: int, via: str, *, shared: bool = False
+    ) -> list[Owned]:
+        """Last forward on that prefill pool that wrote each slot before this leg took the page."""
+        holders = self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared)
+        return self._resolve(leg, holders, part, via, lambda holder, rest: ([], rest))
 
-    def decode_owner(
-        self, leg: Leg, page: int, slot: int, before_seq: int, via: str, *, shared: bool = False
-    ) -> SlotOwner:
-        """Last write to the slot on that decode pool before `before_seq`: a decode step's, or a transfer's."""
-        for holder in self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared):
-            if holder is None:
-                return SlotOwner("unattributed", via)
-            if holder.leg.uid == leg.uid:
-                continue
-            owner = self._owner_in_holder(holder, slot, via)
-            if owner is not None:
-                return owner
-        return SlotOwner("no_writer", via)
+    def decode_owners(
+        self, leg: Leg, page: int, part: Part, before_seq: int, via: str, *, shared: bool = False
+    ) -> list[Owned]:
+        """Last write to each slot on that decode pool before `before_seq`: a decode step's, or a transfer's."""
+        holders = self._history_of(leg.emitter, leg.boot).holders(page, before_seq, leg, shared=shared)
+        return self._resolve(leg, holders, part, via, partial(self._transferred, via))
 
-    def _owner_in_holder(self, holder: Holder, slot: int, via: str) -> SlotOwner | None:
-        """What this holder's leg left in the slot; None if it did not touch it."""
-        if holder.wrote(slot, self._page_size):
-            return SlotOwner("owned", via, holder.leg)
+    def _resolve(self, leg: Leg, holders: Iterator[Holder | None], part: Part, via: str, beside: Beside) -> list[Owned]:
+        """Owners of the slots [part) of a page, from its holders. What a holder's own forwards did not write, `beside`
+        says how else it came to hold: what that accounts for, and what it leaves to older holders."""
+        found: list[Owned] = []
+        unresolved = [part]
+        for holder in holders:
+            if holder is None:
+                found += [Owned(start, end, SlotOwner("unattributed", via)) for start, end in unresolved]
+                unresolved = []
+            elif holder.leg.uid != leg.uid:
+                left: list[Part] = []
+                for one in unresolved:
+                    wrote = _overlap(one, holder.wrote(self._page_size))
+                    if wrote[0] < wrote[1]:
+                        found.append(Owned(*wrote, SlotOwner("owned", via, holder.leg)))
+                    for rest in _without(one, wrote):
+                        owned, open_ = beside(holder, rest)
+                        found += owned
+                        left += [open_] if open_[0] < open_[1] else []
+                unresolved = left
+            if not unresolved:
+                break
+        found += [Owned(start, end, SlotOwner("no_writer", via)) for start, end in unresolved]
+        return _joined(found)
+
+    def _transferred(self, via: str, holder: Holder, part: Part) -> tuple[list[Owned], Part]:
+        """What a transfer left in these slots of a page for this holder's leg, and what it did not touch."""
+        start, end = part
         join = self._join_of(holder.leg)
         prefix = holder.leg.prefix_tokens or 0
         if holder.index < prefix // self._page_size:
-            return None  # a shared prefix page: this leg wrote nothing there
+            return [], part  # a shared prefix page: this leg wrote nothing there
+        unattributed = [Owned(start, end, SlotOwner("unattributed", via))]
         if join is None or join.prefill is None or not join.prefill.sends_known:
-            return SlotOwner("unattributed", via)  # nobody can say what was sent to it
+            return unattributed, NO_PART  # nobody can say what was sent to it
         source = _source_of(join, holder.index, self._page_size)
         if source is None:
-            return None
+            return [], part
         if not holder.leg.committed and holder.leg.read_tokens is None:
-            return SlotOwner("unattributed", via)  # queued, but whether it landed was never seen
-        position = holder.index * self._page_size + slot
-        if position < _tokens_end(join, holder.index, self._page_size):
-            return SlotOwner("owned", via, holder.leg)
-        page_id, before_seq = source
-        return self.prefill_owner(join.prefill, page_id, slot, before_seq, "transfer_tail")
+            return unattributed, NO_PART  # queued, but whether it landed was never seen
+        valid = _tokens_end(join, holder.index, self._page_size) - holder.index * self._page_size
+        found = []
+        if start < min(valid, end):
+            found.append(Owned(start, min(valid, end), SlotOwner("owned", via, holder.leg)))
+        if max(start, valid) < end:
+            page_id, before_seq = source
+            tail = (max(start, valid), end)
+            found += self.prefill_owners(join.prefill, page_id, tail, before_seq, "transfer_tail")
+        return found, NO_PART
+
+
+def _overlap(one: Part, other: Part) -> Part:
+    return max(one[0], other[0]), min(one[1], other[1])
+
+
+def _without(part: Part, taken: Part) -> list[Part]:
+    """What is left of a part once `taken`, which lies in it or is empty, is out."""
+    if taken[0] >= taken[1]:
+        return [part]
+    return [(start, end) for start, end in ((part[0], taken[0]), (taken[1], part[1])) if start < end]
+
+
+def _joined(found: list[Owned]) -> list[Owned]:
+    """In the order of slots, neighbours of one owner as one."""
+    joined: list[Owned] = []
+    for owned in sorted(found, key=lambda owned: owned.start):
+        if joined and joined[-1].end == owned.start and joined[-1].owner == owned.owner:
+            joined[-1] = Owned(joined[-1].start, owned.end, owned.owner)
+        else:
+            joined.append(owned)
+    return joined
 
 
 def _chunks_at(join: Join, index: int, page_size: int) -> Iterator[tuple[int, int, int, int]]:

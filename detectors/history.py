@@ -35,10 +35,10 @@ class Holder:
     written_start: int
     written_end: int
 
-    def wrote(self, slot: int, page_size: int) -> bool:
-        """Whether the leg's own forwards wrote this slot of the page."""
-        position = self.index * page_size + slot
-        return self.written_start <= position < self.written_end
+    def wrote(self, page_size: int) -> tuple[int, int]:
+        """Slots [start, end) of the page that the leg's own forwards wrote; empty if end is not past start."""
+        begin = self.index * page_size
+        return max(self.written_start - begin, 0), min(self.written_end - begin, page_size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,27 +137,20 @@ class Prefixes:
         pages = pages_of(self._store, leg, size)
         before = leg.release_seq if leg.release_seq is not None else leg.first_seq
         donors = self._donors_for(size)
-        look_up = donors.decode_owner if self._requests.join_of(leg) is not None else donors.prefill_owner
-        for start in range(0, tokens, size):
-            index, end = start // size, min(start + size, tokens)
+        look_up = donors.decode_owners if self._requests.join_of(leg) is not None else donors.prefill_owners
+        for begin in range(0, tokens, size):
+            index = begin // size
             if index >= len(pages) or pages[index] == UNKNOWN_PAGE:
-                yield start, tokens, SlotOwner("unattributed", "stale_page"), None
+                yield begin, tokens, SlotOwner("unattributed", "stale_page"), None
                 return
             page = pages[index]
             publisher = _publisher(donors.holders(leg, page, before), leg, index, size)
-            owners = [
-                look_up(leg, page, slot, before, "stale_page", shared=True) for slot in sorted({0, end - start - 1})
-            ]
-            first = owners[0]
-            if first == owners[-1] and first.via == "stale_page" and first.leg is not None:
-                # an attempt writes a page from one position to another: what lies between two of its slots is its own
-                parts = {start, end, max(start, min(end, first.leg.prompt_tokens or start))}
-                for part, following in pairwise(sorted(parts)):
-                    yield part, following, first, publisher
-                continue
-            for slot in range(end - start):
-                owner = look_up(leg, page, slot, before, "stale_page", shared=True)
-                yield start + slot, start + slot + 1, owner, publisher
+            part = (0, min(size, tokens - begin))
+            for start, end, owner in look_up(leg, page, part, before, "stale_page", shared=True):
+                # a page can hold the end of a prompt and what was computed after it
+                prompt = (owner.leg.prompt_tokens or 0) - begin if owner.leg is not None else 0
+                for first, last in pairwise(sorted({start, end, max(start, min(end, prompt))})):
+                    yield begin + first, begin + last, owner, publisher
 
 
 def _publisher(holders: Iterator[Holder | None], leg: Leg, index: int, size: int) -> Leg | None:
