@@ -7,14 +7,16 @@ from typing import Any
 import typer
 
 from lab.engine.cli import app as engine
+from lab.fleet.command import EXAMPLES, fleet
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The recorded leak, and the real engine on a CPU.",
+    help="The recorded leak, the real engine on a CPU, and a simulated fleet.",
 )
 app.add_typer(engine, name="engine")
+app.command("fleet", epilog=EXAMPLES)(fleet)
 
 
 _FORWARDED: dict[str, Any] = {

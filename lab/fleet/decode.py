@@ -50,6 +50,7 @@ class DecodeNode(Node):
         if found is None:
             return False
         job.decode_pages, job.decode_prefix, job.cache_used = found
+        job.reused = job.decode_prefix
         size = self.pool.page_size
         wanted = job.decode_pages[job.decode_prefix // size : -(-job.prompt // size)]
         job.destination = EVIDENCE_KEY.pages(wanted.tobytes())
@@ -61,14 +62,10 @@ class DecodeNode(Node):
     def receive(self, job: Job, first: int, source: PagePool, source_pages: Pages, tokens: int) -> None:
         """A chunk lands in the pages that were reserved for it, whatever the request is doing by now."""
         pages = job.decode_pages[first : first + len(source_pages)]
-        decoding = job.decode_state == "decoding"
-        done = self._steps_done(job) if decoding else 0
+        done = self._steps_done(job) if job.decode_state == "decoding" else 0
         if done:
-            self.world.truth.observe(job, self.pool, job.prompt + done)
+            self._attend(job, job.prompt + done)
         self.pool.receive(pages, source, source_pages, job.number, tokens)
-        if decoding:  # steps that are still to come will write over what came with it
-            end = job.prompt + job.steps
-            self.pool.write(job.decode_pages, job.prompt + done, end, job.number, tainted=job.tainted)
 
     def transfer_complete(self, job: Job, told: bool) -> None:
         """The transfer is said to be complete; `told`: by prefill, in a word of its own."""
@@ -106,23 +103,33 @@ class DecodeNode(Node):
     def _first_step(self, job: Job, boot: int) -> None:
         if boot != self.boots or job.decode_state != "decoding":
             return
-        if job.steps == 0:
+        left = job.steps - job.steps_before
+        if left == 0:
             self._finish(job, boot)
             return
-        self.world.truth.readers += 1
-        self.world.truth.observe(job, self.pool, job.prompt)
-        self.pool.write(job.decode_pages, job.prompt, job.prompt + job.steps, job.number, tainted=job.tainted)
-        self.facts.read(job.decode_leg, "first", job.prompt + 1, job.slot)
-        self.world.clock.after((job.steps - 1) * STEP, self._finish, job, boot)
+        start = job.prompt + job.steps_before
+        self.world.truth.readers += job.backup is None
+        self.world.truth.observe(job, self.pool, start)
+        job.written = start
+        self.facts.read(job.decode_leg, "first", start + 1, job.slot)
+        if job.backup is None and self.world.faults.draw("put aside", job.index) < self.world.spec.retracts:
+            self.world.clock.after(left // 2 * STEP + STEP // 2, self._put_aside, job, boot)
+        self.world.clock.after((left - 1) * STEP, self._finish, job, boot)
 
     def _steps_done(self, job: Job) -> int:
-        """Decode steps that were taken by now."""
+        """Decode steps of the answer that were taken by now."""
         if self.world.clock.now < job.first_step:
-            return 0
-        return min(job.steps, 1 + (self.world.clock.now - job.first_step) // STEP)
+            return job.steps_before
+        return min(job.steps, job.steps_before + 1 + (self.world.clock.now - job.first_step) // STEP)
+
+    def _attend(self, job: Job, end: int) -> None:
+        """The steps up to token position `end` have been taken: each wrote its own, and attended over all before."""
+        self.pool.write(job.decode_pages, job.written, end, job.number, tainted=job.tainted)
+        job.written = end
+        self.world.truth.observe(job, self.pool, end)
 
     def _finish(self, job: Job, boot: int) -> None:
-        if boot == self.boots and job.decode_state == "decoding":
+        if boot == self.boots and job.decode_state == "decoding" and self._steps_done(job) == job.steps:
             self._leave(job, job.steps, "length")
 
     def _leave(self, job: Job, steps: int, finish: str) -> None:
@@ -131,8 +138,9 @@ class DecodeNode(Node):
             self.world.clock.after(HOP, self._leave_later, job, steps, finish, self.boots)
             return
         leg, end = job.decode_leg, job.prompt + steps
-        if steps > 1:
-            self.world.truth.observe(job, self.pool, end)
+        if steps > job.steps_before:
+            self._attend(job, end)
+        if steps > job.steps_before + 1:
             self.facts.read(leg, "last", end, job.slot)
         self._release(job, "immediate", end, publish=True)
         self.facts.answered(leg, finish, job.prompt, steps + 1)
@@ -180,5 +188,69 @@ class DecodeNode(Node):
         job.decode_state = "over"
         self.jobs.discard(job)
 
+    # ------------------------------------------------------------------ put aside, and the node's own end
+
+    def _put_aside(self, job: Job, boot: int) -> None:
+        """The node takes the pages back to make room; the request will go on later, as another leg."""
+        if boot != self.boots or job.decode_state != "decoding" or job.landings:
+            return
+        steps = self._steps_done(job)
+        leg, end = job.decode_leg, job.prompt + steps
+        self._attend(job, end)
+        writer, _, taint = self.pool.content(job.decode_pages, end)
+        self.facts.stored(leg, end)
+        if steps > 1:
+            self.facts.read(leg, "last", end, job.slot)
+        self._release(job, "retract", end, publish=False)
+        job.backup = (writer, taint)
+        job.steps_before += steps
+        self.facts.ended(leg, "retracted", job=job)
+        job.decode_state = "queued"
+        job.decode_leg = self.facts.leg(job, len(job.leg_uids))
+        self.facts.admitted(job, job.decode_leg, job.leg_uids[-1])
+        job.leg_uids.append(job.decode_leg.uid)
+        job.destination = b""
+        self._queue.append(job)
+        self.world.clock.after(STEP, self.fill)
+
     def _resume(self, job: Job) -> bool:
-        raise NotImplementedError
+        assert job.backup is not None
+        found = self.take([], job.prompt + job.steps, 0)
+        if found is None:
+            return False
+        job.decode_pages, job.decode_prefix, job.cache_used = found
+        writer, taint = job.backup
+        self.pool.restore(job.decode_pages, writer, taint, job.number)
+        self.facts.loaded(job.decode_leg, len(writer))
+        job.decode_state = "decoding"
+        job.first_step = self.world.clock.now + STEP // 4
+        self.world.clock.at(job.first_step, self._first_step, job, self.boots)
+        return True
+
+    def stop(self, close: str) -> None:
+        """The process ends with requests inside. An orderly end answers them with an error first."""
+        for job in sorted(self.jobs, key=lambda one: one.index):
+            if close == "clean":
+                self._fail(job)
+            job.decode_state = "over"
+            job.prefill.abort(job)
+        self.jobs.clear()
+        self._queue.clear()
+        super().stop(close)
+
+    def _fail(self, job: Job) -> None:
+        leg = job.decode_leg
+        if job.decode_state == "decoding":
+            steps = self._steps_done(job)
+            if steps > job.steps_before:
+                self._attend(job, job.prompt + steps)
+            if steps > job.steps_before + 1:
+                self.facts.read(leg, "last", job.prompt + steps, job.slot)
+            self._release(job, "immediate", job.prompt + steps, publish=False)
+            self.facts.answered(leg, "abort", job.prompt, steps + 1)
+        else:
+            if not job.deferred:
+                self.facts.answered(leg, "abort", job.prompt, 0, ABORTED)
+            if job.decode_state == "waiting":
+                self._release(job, job.deferred or "immediate", job.prompt, publish=False)
+        self.facts.ended(leg, "failed", job=job)

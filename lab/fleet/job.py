@@ -18,10 +18,11 @@ class Job:
 
     __slots__ = (
         "aborted", "backup", "cache_used", "decode", "decode_leg", "decode_number", "decode_pages", "decode_prefix",
-        "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids", "namespace", "number",
-        "output", "placeholder", "prefill", "prefill_cached", "prefill_leg", "prefill_pages", "prefill_state",
-        "prefill_tainted", "prefill_used", "prompt", "queued_pages", "queued_tokens", "rid", "rid_digest", "room",
-        "room_digest", "runs", "slot", "steps_done", "tainted", "tenant", "told_complete", "traffic",
+        "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids", "namespace",
+        "number", "output", "placeholder", "prefill", "prefill_cached", "prefill_computed", "prefill_leg",
+        "prefill_pages", "prefill_state", "prefill_tainted", "prefill_used", "prompt", "queued_pages",
+        "queued_tokens", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot", "steps_before",
+        "tainted", "tenant", "told_complete", "traffic", "written",
     )  # fmt: skip
 
     def __init__(self, index: int, rid: str, room: int, tenant: bytes, traffic: int, prompt: int, output: int) -> None:
@@ -48,12 +49,14 @@ class Job:
         self.decode_state = "new"  # new, queued, waiting (reserved), decoding, aside, over
         self.decode_pages: Pages = NO_PAGES
         self.decode_prefix = 0  # tokens out of decode's cache
+        self.reused = 0  # the same, also when it has been put aside and came back into pages of its own
         self.cache_used: list[int] = []
         self.destination = b""
         self.landings = 0  # chunks that are under way
         self.deferred = ""  # how the pages will be given up once nothing is under way any more
         self.first_step = 0
-        self.steps_done = 0
+        self.steps_before = 0  # decode steps of the leg that was put aside
+        self.written = 0  # token positions before this one have content
         self.tainted = False  # it attended over foreign KV, or KV computed over such
         self.backup: tuple[Slots, Flags] | None = None
         # prefill
@@ -63,6 +66,7 @@ class Job:
         self.told_complete = False  # decode heard from prefill that everything has landed
         self.prefill_pages: Pages = NO_PAGES
         self.prefill_cached = 0
+        self.prefill_computed = 0  # tokens that it has, out of the cache or computed
         self.prefill_used: list[int] = []
         self.prefill_tainted = False
         self.queued_pages = 0

@@ -76,7 +76,7 @@ class NodeFacts:
             room=job.room_digest,
             session=f"{SESSION}-{job.decode_number}",
             destination=job.destination,
-            pages=memoryview(pages),
+            pages=pages.data,
             prefix_tokens=prefix,
             prompt_tokens=job.prompt,
             slot=job.slot,
@@ -107,7 +107,7 @@ class NodeFacts:
     def queued(self, leg: Leg, pages: Pages, first: int, tokens: int, total: int, *, last: bool) -> None:
         """Prefill queues a chunk."""
         self.recorder.transfer_queued(
-            leg, pages=memoryview(pages), chunk_page=first, chunk_tokens=tokens, sender_pages=total, last=last
+            leg, pages=pages.data, chunk_page=first, chunk_tokens=tokens, sender_pages=total, last=last
         )
 
     def concluded(self, leg: Leg, side: str, *, landed: bool) -> None:
@@ -133,7 +133,7 @@ class NodeFacts:
         self.recorder.release(
             leg,
             mode=mode,
-            pages=memoryview(pages),
+            pages=pages.data,
             complete=True,
             prefix_tokens=prefix,
             written_start=start,

@@ -73,7 +73,7 @@ class PagePool:
         self._fill(pages[last], slice(0, (end - 1) % size + 1), owner, tainted)
 
     def receive(self, pages: Pages, source: PagePool, source_pages: Pages, request: int, tokens: int) -> None:
-        """A transfer of so many tokens for this request copies whole pages here, unused slots of the last one and all."""
+        """A transfer of so many tokens for this request copies whole pages here, the unused slots of the last too."""
         self.writer[pages] = source.writer[source_pages]
         self.taint[pages] = source.taint[source_pages]
         self.placed[pages] = request

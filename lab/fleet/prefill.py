@@ -67,6 +67,27 @@ class PrefillNode(Node):
             self.facts.answered(job.prefill_leg, "abort", job.prompt, 0, ABORTED)
             self._over(job, "aborted")
 
+    def stop(self, close: str) -> None:
+        """The process ends with requests inside; decode is told that nothing will come."""
+        for job in sorted(self.jobs, key=lambda one: one.index):
+            if close == "clean":
+                self._fail(job)
+            job.prefill_state = "over"
+            job.landings = 0
+            self.world.clock.after(HOP, job.decode.transfer_failed, job)
+        self.jobs.clear()
+        self._queue.clear()
+        super().stop(close)
+
+    def _fail(self, job: Job) -> None:
+        leg = job.prefill_leg
+        if len(job.prefill_pages):
+            self.facts.concluded(leg, "send", landed=False)
+            computed = job.prefill_computed
+            self.facts.released(leg, "immediate", job.prefill_pages, job.prefill_cached, job.prefill_cached, computed)
+        self.facts.answered(leg, "abort", job.prompt, 0, ABORTED)
+        self.facts.ended(leg, "failed", job.queued_pages, job.queued_tokens)
+
     # ------------------------------------------------------------------ computing
 
     def tokens(self, job: Job) -> int:
@@ -83,7 +104,7 @@ class PrefillNode(Node):
             self._queue.popleft()
             job.prefill_pages, job.prefill_cached, job.prefill_used = found
             job.prefill_state = "computing"
-            cached = job.prefill_cached
+            cached = job.prefill_computed = job.prefill_cached
             job.prefill_tainted = bool(cached) and bool(self.pool.content(job.prefill_pages, cached)[2].any())
             if cached:
                 self.facts.matched(job, job.prefill_leg, cached)
@@ -102,6 +123,7 @@ class PrefillNode(Node):
             self._let_go(job, start, finished=False)
             return
         self.pool.write(job.prefill_pages, start, end, job.number, tainted=job.prefill_tainted)
+        job.prefill_computed = end
         if last and self._strikes("abort_continue", job):
             self._let_go(job, end, finished=False)
             self.world.clock.after(HOP, job.decode.transfer_complete, job, False)
@@ -136,8 +158,10 @@ class PrefillNode(Node):
         self.world.clock.after(delay, self._landed, job, begin, end, self.boots, job.decode.boots)
 
     def _landed(self, job: Job, begin: int, end: int, boot: int, decode_boot: int) -> None:
+        if boot != self.boots:
+            return
         job.landings -= 1
-        if boot == self.boots and decode_boot == job.decode.boots and self.up and job.decode.up:
+        if decode_boot == job.decode.boots and self.up and job.decode.up:
             size = self.pool.page_size
             pages = job.prefill_pages[begin // size : -(-end // size)]
             job.decode.receive(job, begin // size, self.pool, pages, end - begin)

@@ -18,6 +18,9 @@ from lab.fleet.spec import FleetSpec
 from lab.fleet.truth import Truth
 from lab.fleet.workload import Workload, make
 
+AWAY = 2 * SECOND
+"""How long a node is away whose process has ended."""
+
 Tell = Callable[[int], None]
 """Is told how many requests have arrived."""
 
@@ -58,6 +61,8 @@ class Simulation:
         for place, node in enumerate(self._nodes):  # not all at once
             clock.after(int((1 + place / len(self._nodes)) * spec.flush_seconds * SECOND), self._tick, node)
             clock.after(int((1 + place / len(self._nodes)) * spec.heartbeat_seconds * SECOND), self._beat, node)
+        for number in range(spec.restarts + spec.crashes):
+            self._end_of_a_process(number, "clean" if number < spec.restarts else "crashed")
         clock.run(until=self._is_over)
         for node in self._nodes:
             if node.up:
@@ -66,6 +71,18 @@ class Simulation:
 
     def _is_over(self) -> bool:
         return len(self._jobs) == self._spec.requests and not any(node.load for node in self._nodes)
+
+    def _end_of_a_process(self, number: int, close: str) -> None:
+        """Plan the end of one node's process, somewhere in the run."""
+        draw = self._world.faults.draw
+        at = int((0.1 + 0.8 * draw("when a process ends", number)) * self._workload.arrival[-1])
+        side: list[Node] = [*self.prefills] if draw("which side", number) < 0.5 else [*self.decodes]
+        self._clock.at(at, self._stop, side[int(draw("which node", number) * len(side))], side, close)
+
+    def _stop(self, node: Node, side: list[Node], close: str) -> None:
+        if node.up and sum(one.up for one in side) > 1:  # requests need somewhere to go
+            node.stop(close)
+            self._clock.after(AWAY, node.start_again)
 
     def _tick(self, node: Node) -> None:
         node.tick()

@@ -57,7 +57,7 @@ class Truth:
         positions = np.nonzero(strange)[0]
         right = self._right(job, writer[positions], placed[positions], positions)
         foreign = positions[~right]
-        from_cache = foreign < job.decode_prefix
+        from_cache = foreign < job.reused
         direct, cached = foreign[~from_cache], foreign[from_cache]
         reused = taint[: job.prompt].copy()  # behind it, the request wrote itself
         reused[direct[direct < job.prompt]] = False
@@ -73,8 +73,8 @@ class Truth:
 
     def _right(self, job: Job, writer: Slots, placed: Slots, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these slots hold KV of the request's own tokens that came the right way."""
-        came = (placed == job.number) | (positions < job.decode_prefix)
-        bound = max(job.decode_prefix, job.prefill_cached)
+        came = (placed == job.number) | (positions < job.reused)
+        bound = max(job.reused, job.prefill_cached)
         right = np.zeros(len(positions), np.bool_)
         for one in np.unique(writer[came]).tolist():
             known = self.workload.common(job.index, one - 1) if one and one != job.number else 0
