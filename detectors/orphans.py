@@ -3,7 +3,7 @@
 One decode leg accounts for one prefill leg. Where legs of a room could not be joined, nobody knows which belong
 together, but how many are too many can be told: they are paired off as far as that is possible at all, and a prefill
 leg that is left over lacks its decode leg. Only legs of one tenant are paired, so that nobody's leg can account for
-somebody else's. In a room that was in use twice at once one response can so be taken for two, both unknown.
+somebody else's; and legs with one request id belong together, wherever a room in use twice had them send to.
 """
 
 from __future__ import annotations
@@ -54,9 +54,13 @@ def _ran_again(leg: Leg, prefills: Sequence[Leg]) -> bool:
 
 
 def _may_be_peer(decode: Leg, prefill: Leg, clocks: Clocks) -> bool:
-    if (decode.tenant, decode.tenant_key) != (prefill.tenant, prefill.tenant_key) or differ(decode, prefill):
+    if (decode.tenant, decode.tenant_key) != (prefill.tenant, prefill.tenant_key):
         return False
     if ended_before(decode, prefill, clocks):
+        return False
+    if decode.rid and decode.rid == prefill.rid:
+        return True  # of one request, wherever a room that was in use twice had it send to
+    if differ(decode, prefill):
         return False
     # decode names its pages before prefill can be told of them
     return not (prefill.destination and ended_before(prefill, decode, clocks))
