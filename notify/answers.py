@@ -70,6 +70,53 @@ class DonorRow(Shape):
     foreign_responses_delivered: int = Field(description="How many of those delivered a token, or may have.")
 
 
+class UnsureRow(Shape):
+    """One response of the tenant that may have read foreign KV: nobody can tell, or nobody can yet."""
+
+    response_id: str
+    started: Moment
+    ended: Moment | None
+    model: str
+    tokens_delivered: int | None
+    verdict: Verdict = Field(description="unknown or pending.")
+    reasons: list[str] = Field(description="Why.")
+    http_status: int | None
+    finish: str
+
+
+class CsvRow(Shape):
+    """A line of CSV where unsure responses are listed too: what an unsure one has nothing to say of is empty."""
+
+    response_id: str
+    verdict: Verdict
+    reasons: list[str]
+    started: Moment
+    ended: Moment | None
+    model: str
+    tokens_delivered: int | None
+    scope: Scope | None = None
+    derived: bool | None = None
+    other_tenants: int | None = None
+    foreign_slots: int | None = None
+    unattributed_slots: int | None = None
+    rules: list[str] = []
+    other_findings: int | None = None
+    http_status: int | None
+    finish: str
+
+
+class IncidentRef(Shape):
+    """The incident that a tenant's answer is restricted to: what of its definition is no other tenant's affair."""
+
+    name: str
+    revision: int
+    frozen_at: Moment = Field(description="Evidence that arrived later does not count.")
+    models: list[str] = Field(description="Empty: all.")
+    rules: list[str] = Field(description="Empty: all.")
+    excluded_traffic: list[str]
+    some_nodes: bool = Field(description="It is about some nodes, not about all.")
+
+
 class Counts(Shape):
     """Responses in the window by verdict. For a donor: everybody's, because any of them could be the reader."""
 
@@ -102,11 +149,15 @@ class _Affected(Shape):
     schema_: Literal["pagewitness.affected/1"] = Field(alias="schema")
     tenant: str = Field(description="The name that was asked for.")
     tenant_keys: list[str] = Field(description="Ids of the keys under which the tenant has evidence.")
+    incident: IncidentRef | None = Field(description="None: everything in the window, as it stands now.")
     window: Window
     scopes: list[Scope] = Field(description="Scopes that are listed.")
     counts: Counts
     reasons: dict[str, int] = Field(description="Why unknown or pending: responses by reason; one can have several.")
     not_listed: dict[str, int] = Field(description="Of scopes that were not asked for: how many would be listed.")
+    unsure: list[UnsureRow] | None = Field(
+        description="Role recipient: the unknown and pending ones, listed; None where that was not asked for."
+    )
     evidence: Evidence
     exit_code: int = Field(description="What `notify affected` ends with: see docs/exit-codes.md.")
 

@@ -10,6 +10,7 @@ import typer
 
 from notify.answers import (
     AffectedAnswer,
+    CsvRow,
     DonorAnswer,
     DonorRow,
     OperatorResponseAnswer,
@@ -18,7 +19,9 @@ from notify.answers import (
     ResponseAnswer,
     StatusAnswer,
 )
+from notify.errors import UsageError
 from notify.exit_codes import MEANING
+from notify.incidents.cli import incident_app
 from notify.operator_cli import operator_app
 from notify.options import (
     DataDir,
@@ -53,6 +56,7 @@ app = typer.Typer(
     epilog=_EPILOG,
 )
 app.add_typer(operator_app, name="operator")
+app.add_typer(incident_app, name="incident")
 
 
 @app.command(epilog=_EPILOG)
@@ -65,13 +69,24 @@ def affected(
     start: From = None,
     end: To = None,
     scope: Scopes = None,
+    incident: Annotated[
+        str | None,
+        typer.Option("--incident", help="Only what this incident is about, as it was frozen; it has the window."),
+    ] = None,
+    include: Annotated[
+        Literal["unknown"] | None,
+        typer.Option("--include", help="unknown: list unknown and pending responses as well, with why."),
+    ] = None,
     output: RowsOutputForm = RowsOutput.TABLE,
     url: Url = None,
     token: Token = None,
     data_dir: DataDir = None,
 ) -> None:
     """List a tenant's affected responses; holds nothing of any other tenant."""
+    if incident is not None and (start or end or scope):
+        raise UsageError("--incident has its own window and scopes: leave out --from, --to and --scope")
     asked = {"tenant": tenant, "role": role, "scope": scope_param(scope), **window_params(start, end)}
+    asked |= {"incident": incident, "include": include}
     with connect(url, token, data_dir) as client:
         answer: RecipientAnswer | DonorAnswer = parsed(AffectedAnswer, client.get("affected", **asked))
     quietly(lambda: _show_affected(answer, output))
@@ -84,7 +99,7 @@ def _show_affected(answer: RecipientAnswer | DonorAnswer, output: RowsOutput) ->
     elif output is RowsOutput.NDJSON:
         write(as_ndjson(answer, "responses"))
     elif output is RowsOutput.CSV:
-        write(as_csv(answer.responses, RecipientRow if isinstance(answer, RecipientAnswer) else DonorRow))
+        write(_rows_as_csv(answer))
         # a CSV file has no place for it, and a count of the unknown is never left out
         say(f"{counts_line(answer.counts)}")
         for because in answer.evidence.incomplete_because:
@@ -93,6 +108,15 @@ def _show_affected(answer: RecipientAnswer | DonorAnswer, output: RowsOutput) ->
         show_recipient(answer, Screen())
     else:
         show_donor(answer, Screen())
+
+
+def _rows_as_csv(answer: RecipientAnswer | DonorAnswer) -> str:
+    if isinstance(answer, DonorAnswer):
+        return as_csv(answer.responses, DonorRow)
+    if answer.unsure is None:
+        return as_csv(answer.responses, RecipientRow)
+    affected_rows = [CsvRow(**row.model_dump(), verdict="violation", reasons=[]) for row in answer.responses]
+    return as_csv([*affected_rows, *(CsvRow(**row.model_dump()) for row in answer.unsure)], CsvRow)
 
 
 @app.command(epilog=_EPILOG)

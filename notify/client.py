@@ -96,8 +96,19 @@ class Client:
         and for things that it does not know.
         """
         asked = {name.rstrip("_"): _sendable(value) for name, value in params.items() if value is not None}
+        return self._ask("GET", path, params=asked)
+
+    def post(self, path: str, said: dict[str, Any], **params: str | None) -> Any:
+        """The decoded answer to the JSON object `said`; raises what `get` does."""
+        asked = {name: _sendable(value) for name, value in params.items() if value is not None}
+        for value in said.values():
+            for text in value if isinstance(value, list) else [value]:
+                _sendable(text)
+        return self._ask("POST", path, params=asked, json=said)
+
+    def _ask(self, method: str, path: str, **request: Any) -> Any:
         try:
-            answer = self._http.get(f"/api/v1/{path}", params=asked)
+            answer = self._http.request(method, f"/api/v1/{path}", **request)
         except httpx.TransportError as error:
             raise CommandError(
                 f"no pagewitness service answers at {self._service.url} ({type(error).__name__}): {self._service.hint}"

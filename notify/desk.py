@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 
 from detectors.queries import Queries
 from engine_hooks.conventions import UNATTRIBUTED
@@ -11,19 +13,10 @@ from engine_hooks.identity import Key
 from notify.answers import DonorAnswer, RecipientAnswer, ResponseAnswer, Scope
 from notify.donors import affected_as_donor
 from notify.errors import UnknownError, UsageError
-from notify.gaps import (
-    BOOTS,
-    HOLES,
-    LOSSY,
-    SHORTFALLS,
-    gap_sentences,
-    loss_sentences,
-    losses,
-    shortfall_sentences,
-    shortfalls,
-    silences,
-)
+from notify.gaps import why_incomplete
 from notify.ids import WantedId
+from notify.incidents.definition import Incident
+from notify.incidents.frozen import reference, tenant_tables
 from notify.question import Question, Span
 from notify.recipients import affected_as_recipient
 from notify.responses import response_of_tenant
@@ -32,7 +25,7 @@ from notify.tenant_store import TenantStore
 
 _KNOWN_KEYS = """
 SELECT DISTINCT tenant_key AS key FROM (
-    SELECT tenant_key FROM tenant_responses UNION ALL SELECT tenant_key FROM tenant_evidence
+    SELECT tenant_key FROM tenant_own UNION ALL SELECT tenant_key FROM tenant_evidence
     UNION ALL SELECT tenant_key FROM tenant_exposures
 ) ORDER BY key
 """
@@ -51,6 +44,7 @@ class TenantDesk:
         evidence_keys: Sequence[Key],
         silence: timedelta = timedelta(minutes=1),
     ) -> None:
+        self._handle = handle
         self._store = TenantStore(handle)
         self._pseudonym_keys = tuple(pseudonym_keys)
         self._evidence_keys = tuple(evidence_keys)
@@ -61,41 +55,63 @@ class TenantDesk:
         """Ids of the pseudonym keys."""
         return [key.id for key in self._pseudonym_keys]
 
-    def recipient(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> RecipientAnswer:
-        """Which responses of the tenant read foreign KV. Raises UnknownError for an unknown tenant."""
-        question = self._question(tenant, window, scopes)
-        return affected_as_recipient(self._store, question, self._gaps(question))
+    def recipient(
+        self,
+        tenant: str,
+        window: Span,
+        scopes: tuple[Scope, ...],
+        incident: Incident | None = None,
+        *,
+        include_unsure: bool = False,
+    ) -> RecipientAnswer:
+        """Which responses of the tenant read foreign KV. Raises UnknownError for an unknown tenant.
 
-    def donor(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> DonorAnswer:
-        """Which responses of the tenant had KV that others read. Raises UnknownError for an unknown tenant."""
-        question = self._question(tenant, window, scopes)
-        return affected_as_donor(self._store, question, self._gaps(question))
+        With an incident: of those that it is about, as they stood when it was frozen; its window and scopes are to be
+        asked for.
+        """
+        store = self._frozen(incident)
+        question = replace(self._question(store, tenant, window, scopes, incident), include_unsure=include_unsure)
+        return affected_as_recipient(store, question, self._gaps(store, question, incident))
+
+    def donor(
+        self, tenant: str, window: Span, scopes: tuple[Scope, ...], incident: Incident | None = None
+    ) -> DonorAnswer:
+        """Which responses of the tenant had KV that others read. Raises UnknownError for an unknown tenant.
+
+        With an incident: by those that it is about.
+        """
+        store = self._frozen(incident)
+        question = self._question(store, tenant, window, scopes, incident)
+        return affected_as_donor(store, question, self._gaps(store, question, incident))
 
     def response(self, tenant: str, wanted: str) -> ResponseAnswer:
         """One response of the tenant. Raises UnknownError where it is not known to be one."""
-        scope, _keys = self._scope_of(tenant)
+        scope, _keys = self.scope_of(tenant)
         return response_of_tenant(self._store, scope, WantedId.of(wanted, self._evidence_keys))
 
-    def _question(self, tenant: str, window: Span, scopes: tuple[Scope, ...]) -> Question:
-        scope, keys_seen = self._scope_of(tenant)
-        return Question(tenant=tenant, scope=scope, keys_seen=keys_seen, window=window, scopes=scopes)
+    def _frozen(self, incident: Incident | None) -> TenantStore:
+        return self._store if incident is None else TenantStore(self._handle, tenant_tables(incident))
 
-    def _gaps(self, question: Question) -> list[str]:
-        boots = self._store.rows(question.scope, BOOTS)
-        silent = silences(boots, datetime.now(UTC), self._silence)
-        lossy = self._store.rows(question.scope, LOSSY)
-        names = [row["boot"] for row in lossy]
-        holes = self._store.rows(question.scope, HOLES, boots=names) if names else []
-        uncounted = shortfalls(self._store.rows(question.scope, SHORTFALLS))
-        window = question.window
-        return [
-            *gap_sentences(silent, window),
-            *loss_sentences(losses(lossy, holes), window),
-            *shortfall_sentences(uncounted, window),
-        ]
+    def _question(
+        self, store: TenantStore, tenant: str, window: Span, scopes: tuple[Scope, ...], incident: Incident | None
+    ) -> Question:
+        scope, keys_seen = self.scope_of(tenant, store)
+        about = reference(incident) if incident else None
+        return Question(tenant=tenant, scope=scope, keys_seen=keys_seen, window=window, scopes=scopes, incident=about)
 
-    def _scope_of(self, tenant: str) -> tuple[TenantScope, tuple[str, ...]]:
-        """The tenant's scope and the ids of the keys under which there is evidence of it."""
+    def _gaps(self, store: TenantStore, question: Question, incident: Incident | None) -> list[str]:
+        if incident is None:
+            ask = partial(store.rows, question.scope)
+            return why_incomplete(ask, question.window, self._silence)
+        excluded = set(question.scope.pseudonyms) & set(incident.definition.excluded_tenants)
+        left_out = ["the incident leaves this tenant's responses out: ask without --incident for them"]
+        return [*incident.gaps, *(left_out if excluded else [])]
+
+    def scope_of(self, tenant: str, store: TenantStore | None = None) -> tuple[TenantScope, tuple[str, ...]]:
+        """The tenant's scope and the ids of the keys under which there is evidence of it, in `store` where given.
+
+        Raises UsageError for what is nobody's name, UnknownError where no evidence names it.
+        """
         if not tenant:
             raise UsageError("the tenant's name is empty")
         if tenant == UNATTRIBUTED:
@@ -109,7 +125,7 @@ class TenantDesk:
                 "where `pagewitness serve` runs"
             )
         scope = TenantScope.of(tenant, self._pseudonym_keys)
-        keys_seen = tuple(row["key"] for row in self._store.rows(scope, _KNOWN_KEYS))
+        keys_seen = tuple(row["key"] for row in (store or self._store).rows(scope, _KNOWN_KEYS))
         if not keys_seen:
             tried = ", ".join(self.key_ids)
             raise UnknownError(

@@ -30,7 +30,7 @@ FROM (
         uniqExactIf(reader, reader_tokens IS NULL OR reader_tokens > 0) AS delivered
     FROM tenant_exposures WHERE scope IN {scopes:Array(String)} AND WINDOW GROUP BY own_uid
 ) AS e
-LEFT JOIN tenant_responses AS r ON r.response_uid = e.own_uid
+LEFT JOIN tenant_own AS r ON r.response_uid = e.own_uid
 LEFT JOIN (
     SELECT uid, min(time) AS started, max(time) AS ended FROM tenant_evidence GROUP BY uid
 ) AS l ON l.uid = e.own_uid
@@ -72,6 +72,7 @@ def affected_as_donor(store: TenantStore, question: Question, gaps: Sequence[str
         tenant=question.tenant,
         tenant_keys=list(question.keys_seen),
         role="donor",
+        incident=question.incident,
         window=question.window.shown(),
         scopes=scopes,
         responses=listed,
@@ -79,6 +80,7 @@ def affected_as_donor(store: TenantStore, question: Question, gaps: Sequence[str
         counts=counts,
         reasons=tally(rows(_REASONS), "reason"),
         not_listed=tally(rows(_NOT_LISTED), "scope"),
+        unsure=None,
         evidence=evidence,
         exit_code=exit_code(len(listed), evidence),
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from notify.answers import Counts, Evidence
 from notify.exit_codes import ExitCode
-from notify.question import Question
+from notify.question import Question, Span
 from notify.tenant_store import TenantStore
 from notify.times import iso, microseconds, utc
 
@@ -41,7 +41,20 @@ def assess(store: TenantStore, question: Question, counts: Counts, reasons: Sequ
         because.append("some of the tenant's evidence was received and has not been judged yet")
     starts = utc(row["evidence_from"]) if row["evidence_from"] else None
     watermark = utc(row["watermark"]) if utc(row["watermark"]) >= NEVER else None
-    window = question.window
+    because.extend(outside(question.window, starts, watermark))
+    return Evidence(
+        starts=iso(starts) if starts else None,
+        watermark=iso(watermark) if watermark else None,
+        judged_at=iso(row["judged_at"]),
+        clean_for=row["rule_set"],
+        complete=not because,
+        incomplete_because=because,
+    )
+
+
+def outside(window: Span, starts: datetime | None, watermark: datetime | None) -> list[str]:
+    """Why the window is not covered by evidence from `starts` to `watermark`, a sentence each."""
+    because = []
     if watermark is None:
         because.append("no agent has attested that its evidence is complete up to any time")
     elif window.end and window.end > watermark:
@@ -52,14 +65,7 @@ def assess(store: TenantStore, question: Question, counts: Counts, reasons: Sequ
         because.append("the window begins before the start of evidence" + (f", {iso(starts)}" if starts else ""))
     elif window.end and starts and window.end < starts:
         because.append(f"the window ends before the start of evidence, {iso(starts)}")
-    return Evidence(
-        starts=iso(starts) if starts else None,
-        watermark=iso(watermark) if watermark else None,
-        judged_at=iso(row["judged_at"]),
-        clean_for=row["rule_set"],
-        complete=not because,
-        incomplete_because=because,
-    )
+    return because
 
 
 def exit_code(listed: int, evidence: Evidence) -> ExitCode:

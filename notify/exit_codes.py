@@ -18,7 +18,7 @@ class ExitCode(enum.IntEnum):
 MEANING: dict[ExitCode, str] = {
     ExitCode.OK: "asked, nothing wrong found, evidence complete",
     ExitCode.ERROR: "error",
-    ExitCode.USAGE: "usage, or a thing that does not exist (an unknown tenant, an unknown response)",
+    ExitCode.USAGE: "usage, or a thing that does not exist (an unknown tenant, response or incident)",
     ExitCode.FOUND: "what was asked for is there: affected responses",
     ExitCode.INCOMPLETE: "nothing found, but evidence incomplete or pending: not an all-clear",
 }

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
 
 from detectors.boots import EPOCH
 from detectors.queries import Row
@@ -73,6 +74,27 @@ SELECT emitter, boot, earlier, minute + toIntervalMinute(1) AS later, missing FR
 """
 """SQL: minutes by which an engine had finished more requests, by its own count, than its hooks had recorded answers;
 each time that it became more. Answers of the whole minute are held against a count from within it: never too many."""
+
+
+class Asks(Protocol):
+    """Runs one of the queries above."""
+
+    def __call__(self, sql: str, **params: Any) -> list[Row]:
+        """Rows of a SELECT."""
+
+
+def why_incomplete(rows: Asks, window: Span, silence: timedelta) -> list[str]:
+    """Everything that is missing in this window now, a sentence each, without a name of a node."""
+    silent = silences(rows(BOOTS), datetime.now(UTC), silence)
+    lossy = rows(LOSSY)
+    names = [row["boot"] for row in lossy]
+    holes = rows(HOLES, boots=names) if names else []
+    uncounted = shortfalls(rows(SHORTFALLS))
+    return [
+        *gap_sentences(silent, window),
+        *loss_sentences(losses(lossy, holes), window),
+        *shortfall_sentences(uncounted, window),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from notify.answers import DEFAULT_SCOPES, SCOPES, VERDICTS, Scope, Verdict, Window
+from notify.answers import DEFAULT_SCOPES, SCOPES, VERDICTS, IncidentRef, Scope, Verdict, Window
 from notify.errors import UsageError
 from notify.scope import TenantScope
 from notify.times import iso, utc
@@ -54,13 +54,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One tenant, one window, the scopes to list. `keys_seen` are the ids of keys under which it has evidence."""
+    """One tenant, one window, the scopes to list. `keys_seen` are the ids of keys under which it has evidence.
+
+    `include_unsure` asks for the unknown and pending responses as well.
+    """
 
     tenant: str
     scope: TenantScope
     keys_seen: tuple[str, ...]
     window: Span
     scopes: tuple[Scope, ...]
+    incident: IncidentRef | None = None
+    include_unsure: bool = False
 
 
 def parse_scopes(text: str | None) -> tuple[Scope, ...]:
@@ -71,6 +76,20 @@ def parse_scopes(text: str | None) -> tuple[Scope, ...]:
 def parse_verdicts(text: str | None) -> tuple[Verdict, ...]:
     """Verdicts from a comma-separated list or ``all``; None is all but ``clean``. Raises UsageError."""
     return DEFAULT_VERDICTS if text is None else _chosen(text, VERDICTS, "verdict")
+
+
+def parse_include(text: str | None, role: str) -> bool:
+    """Whether unknown and pending responses are to be listed as well. Raises UsageError."""
+    if text is None:
+        return False
+    if text != "unknown":
+        raise UsageError(f"cannot include {text!r}: the only choice is unknown (unknown and pending responses)")
+    if role == "donor":
+        raise UsageError(
+            "of a donor's question the unknown responses are other tenants', who might have read its KV: they are "
+            "counted, and cannot be listed (include unknown is for the role recipient)"
+        )
+    return True
 
 
 def _chosen(text: str, known: tuple[Word, ...], what: str) -> tuple[Word, ...]:

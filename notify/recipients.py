@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detectors.queries import Row
-from notify.answers import AFFECTED_SCHEMA, Counts, OtherFindings, RecipientAnswer, RecipientRow
+from notify.answers import AFFECTED_SCHEMA, Counts, OtherFindings, RecipientAnswer, RecipientRow, UnsureRow
 from notify.evidence import assess, exit_code, plural
 from notify.question import Question, tally
 from notify.tenant_store import TenantStore
@@ -31,6 +31,9 @@ WHERE verdict = 'violation' AND scope NOT IN {scopes:Array(String)} AND WINDOW G
 _OTHER_FINDINGS = """
 SELECT effect, rule, count() AS n FROM (SELECT *, time AS started, time AS ended FROM tenant_findings)
 WHERE effect != 'contamination' AND WINDOW GROUP BY effect, rule ORDER BY n DESC, rule
+"""
+_UNSURE = """
+SELECT * FROM tenant_responses WHERE verdict IN ('unknown', 'pending') AND WINDOW ORDER BY started, response_uid
 """
 _NOBODYS = """
 SELECT count() AS n FROM everyone_verdicts
@@ -59,6 +62,7 @@ def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence
         tenant=question.tenant,
         tenant_keys=list(question.keys_seen),
         role="recipient",
+        incident=question.incident,
         window=question.window.shown(),
         scopes=scopes,
         responses=listed,
@@ -68,6 +72,7 @@ def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence
         other_findings=[
             OtherFindings(effect=row["effect"], rule=row["rule"], count=row["n"]) for row in rows(_OTHER_FINDINGS)
         ],
+        unsure=[_unsure(row) for row in rows(_UNSURE)] if question.include_unsure else None,
         evidence=evidence,
         exit_code=exit_code(len(listed), evidence),
     )
@@ -87,6 +92,20 @@ def _row(row: Row) -> RecipientRow:
         unattributed_slots=row["unattributed_slots"],
         rules=sorted(row["rules"]),
         other_findings=row["other_findings"] or 0,
+        http_status=row["http_status"],
+        finish=row["finish"],
+    )
+
+
+def _unsure(row: Row) -> UnsureRow:
+    return UnsureRow(
+        response_id=row["response_uid"],
+        started=iso(row["started"]),
+        ended=iso(row["ended"]) if row["ended"] else None,
+        model=row["model"],
+        tokens_delivered=row["tokens_delivered"],
+        verdict=row["verdict"],
+        reasons=sorted(row["reasons"]),
         http_status=row["http_status"],
         finish=row["finish"],
     )

@@ -8,6 +8,7 @@ identity, page number or node name of anybody else gets further than this file.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from detectors.queries import Queries, Row
@@ -36,8 +37,12 @@ TABLES: dict[str, str] = {
                 r.scope = '' AND r.verdict = 'violation', '{UNATTRIBUTED}',  -- read, and nobody knows whose it was
                 r.scope != 'cross_tenant' OR o.own_donors = 0 OR r.donor_tenants > o.own_donors, r.scope,
                 r.unattributed_slots > 0, '{UNATTRIBUTED}', 'same_tenant') AS scope
-        FROM (SELECT * FROM responses WHERE {_MINE.format(tenant="tenant")}) AS r
+        FROM (SELECT * FROM asked_responses WHERE {_MINE.format(tenant="tenant")}) AS r
         LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid""",
+    # Whatever an incident leaves out: what a donor is told of its own response has nothing to do with who read it.
+    "tenant_own": f"""
+        SELECT tenant_key, response_uid, model, started, ended, tokens_delivered FROM responses
+        WHERE {_MINE.format(tenant="tenant")}""",
     "tenant_findings": f"""
         SELECT * FROM findings WHERE {_MINE.format(tenant="tenant")}""",
     "tenant_ranges": f"""
@@ -54,14 +59,14 @@ TABLES: dict[str, str] = {
             f.donor_response_uid != '' AS own_joined, f.scope AS scope, sipHash128(f.response_uid) AS reader,
             r.started AS started, r.ended AS ended, r.tokens_delivered AS reader_tokens, r.derived AS derived
         FROM (SELECT * FROM foreign_ranges WHERE {_DONOR_IS_MINE}) AS f
-        INNER JOIN (SELECT * FROM responses WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
+        INNER JOIN (SELECT * FROM asked_responses WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
             ON r.response_uid = f.response_uid""",
     "tenant_evidence": f"""
         SELECT uid, span, time, received_at, tenant_key FROM evidence WHERE {_MINE.format(tenant="tenant_id")}""",
     # Of everybody: verdicts, with nothing that says whose. A donor's list is as sure as these are.
     "everyone_verdicts": f"""
         SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody
-        FROM responses""",
+        FROM asked_responses""",
     # The store's own: how far detection came, which emitters are heard of, when they recorded, how many requests they
     # finished; nothing of a tenant.
     "detection_state": "",
@@ -72,12 +77,16 @@ TABLES: dict[str, str] = {
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 
+_LIVE = {"asked_responses": "SELECT * FROM responses"}
+"""The store's tables as they stand, which the tables above are over: no query may name one. What an incident froze
+takes their place."""
+
 _ONE_KEY = {"tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS own_donors FROM numbers(0)"}
 """With one key there was no rotation, and no foreign range needs to be read to see that."""
 
 _REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
 _STORE_TABLE = re.compile(
-    r"\b(responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|request_rollup|system)\b",
+    r"\b(responses|asked_responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|\w+_revisions|request_rollup|system)\b",
     re.IGNORECASE,
 )
 
@@ -87,10 +96,15 @@ class ScopeRequiredError(Exception):
 
 
 class TenantStore:
-    """Reads the store on behalf of one tenant at a time."""
+    """Reads the store on behalf of one tenant at a time.
 
-    def __init__(self, handle: Queries) -> None:
+    `frozen` are tables that stand for the store's of the same name, with their parameters: see
+    :func:`notify.incidents.frozen.tenant_tables`.
+    """
+
+    def __init__(self, handle: Queries, frozen: tuple[Mapping[str, str], Mapping[str, Any]] = (_LIVE, {})) -> None:
         self._handle = handle
+        self._base, self._params = frozen
 
     def rows(self, scope: TenantScope, sql: str, **params: Any) -> list[Row]:
         """Rows of a SELECT over TABLES, with `{name:Type}` parameters.
@@ -106,9 +120,9 @@ class TenantStore:
             raise ScopeRequiredError(f"a tenant query may read {allowed}; not {refused}")
         needed = _with_dependencies(named)
         defined = TABLES if len(scope.pseudonyms) > 1 else TABLES | _ONE_KEY
-        tables = ", ".join(f"{name} AS ({defined[name]})" for name in defined if name in needed and defined[name])
-        text = f"WITH {tables} {sql}" if tables else sql
-        return self._handle.rows(text, {**params, "scope": list(scope.pseudonyms)})
+        wanted = {name: defined[name] for name in defined if name in needed and defined[name]}
+        tables = ", ".join(f"{name} AS ({text})" for name, text in {**self._base, **wanted}.items())
+        return self._handle.rows(f"WITH {tables} {sql}", {**self._params, **params, "scope": list(scope.pseudonyms)})
 
 
 def _with_dependencies(named: set[str]) -> set[str]:

@@ -21,23 +21,29 @@ from notify.answers import (
     TenantsAnswer,
 )
 from notify.api.auth import require_token
+from notify.api.incidents import add_incidents
 from notify.api.problems import answer_errors_as_problems
 from notify.desk import TenantDesk
+from notify.errors import UsageError
 from notify.ids import WantedId
+from notify.incidents.incident_desk import IncidentDesk
 from notify.operator_view import OperatorView
-from notify.question import Span, parse_scopes, parse_verdicts
+from notify.question import Span, parse_include, parse_scopes, parse_verdicts
 from notify.times import parse_moment
 
 From = Annotated[str | None, Query(alias="from", description="Start of the window, ISO 8601.")]
 To = Annotated[str | None, Query(description="End of the window, not included, ISO 8601.")]
 Scopes = Annotated[str | None, Query(description="Comma-separated scopes, or all.")]
 Verdicts = Annotated[str | None, Query(description="Comma-separated verdicts, or all.")]
+Incident = Annotated[str | None, Query(description="Only what this incident is about, as it was frozen.")]
+Included = Annotated[str | None, Query(description="unknown: list unknown and pending responses as well.")]
 Tenant = Annotated[str, Query(description="The tenant's name.")]
 
 
 def create_api(
     desk: TenantDesk,
     operator: OperatorView,
+    incidents: IncidentDesk,
     status: Callable[[], StatusAnswer],
     wanted: Callable[[str], WantedId],
     token: str,
@@ -48,6 +54,7 @@ def create_api(
     """
     app = FastAPI(title="pagewitness", openapi_url=None, dependencies=[Depends(require_token(token))])
     answer_errors_as_problems(app)
+    add_incidents(app, incidents)
 
     @app.get("/v1/affected", response_model=AffectedAnswer)
     def affected(
@@ -56,9 +63,20 @@ def create_api(
         from_: From = None,
         to: To = None,
         scope: Scopes = None,
+        incident: Incident = None,
+        include: Included = None,
     ) -> AffectedAnswer:
-        ask = desk.donor if role == "donor" else desk.recipient
-        return ask(tenant, _window(from_, to), parse_scopes(scope))
+        unsure = parse_include(include, role)
+        found = None
+        window, scopes = _window(from_, to), parse_scopes(scope)
+        if incident is not None:
+            if from_ or to or scope:
+                raise UsageError("an incident has its own window and scopes: ask without from, to and scope")
+            found = incidents.book.get(incident)
+            window, scopes = found.definition.window, found.definition.scopes
+        if role == "donor":
+            return desk.donor(tenant, window, scopes, found)
+        return desk.recipient(tenant, window, scopes, found, include_unsure=unsure)
 
     @app.get("/v1/responses/{response_id:path}", response_model=OperatorResponseAnswer | ResponseAnswer)
     def response(response_id: str, tenant: str | None = None) -> ResponseAnswer:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from notify.answers import DonorAnswer, DonorRow, RecipientAnswer, RecipientRow
+from collections.abc import Sequence
+
+from notify.answers import DonorAnswer, DonorRow, RecipientAnswer, RecipientRow, UnsureRow
 from notify.evidence import plural
 from notify.exit_codes import MEANING, ExitCode
 from notify.render.plain import fit
@@ -22,6 +24,12 @@ _RECIPIENT = (
     Column("Scope", 14),
     Column("Others", 6, "right"),
     Column("Slots", 7, "right"),
+)
+_UNSURE = (
+    Column("Response", SHORT_ID),
+    Column("Started (UTC)", 19),
+    Column("Tokens", 6, "right"),
+    Column("Verdict", 9),
 )
 _RECIPIENT_LEGEND = (
     "Tokens: delivered to the client. Others: other tenants whose KV it read. Slots: foreign token slots that it read."
@@ -45,6 +53,7 @@ def show_recipient(answer: RecipientAnswer, screen: Screen) -> None:
     name = fit(answer.tenant, _NAME_CELLS)
     screen.heading(f"{name}: {plural(len(answer.responses), 'response')} received foreign KV")
     screen.line(f"Window: {window_words(answer.window)}. Scopes: {', '.join(answer.scopes)}.")
+    _show_incident(answer, screen)
     if answer.responses:
         screen.line()
         screen.headings(_RECIPIENT)
@@ -53,6 +62,7 @@ def show_recipient(answer: RecipientAnswer, screen: Screen) -> None:
         screen.line()
         screen.line(_RECIPIENT_LEGEND, "dim")
     _show_rest(answer, screen, f"Of {name}'s ")
+    _show_unsure(answer.unsure or [], screen)
     by_effect: dict[str, list[str]] = {}
     for other in answer.other_findings:
         by_effect.setdefault(other.effect.replace("_", " "), []).append(f"{other.count} x {other.rule}")
@@ -69,6 +79,7 @@ def show_donor(answer: DonorAnswer, screen: Screen) -> None:
         f"{plural(answer.foreign_responses, 'foreign response')}"
     )
     screen.line(f"Window (of the reading): {window_words(answer.window)}. Scopes: {', '.join(answer.scopes)}.")
+    _show_incident(answer, screen)
     if answer.responses:
         screen.line()
         screen.headings(_DONOR)
@@ -120,6 +131,34 @@ def _show_donor_row(row: DonorRow, screen: Screen) -> None:
         details.append("read only through KV that was computed over it")
     if details:
         screen.line("; ".join(details), "dim", indent=SHORT_ID + 2)
+
+
+def _show_incident(answer: RecipientAnswer | DonorAnswer, screen: Screen) -> None:
+    about = answer.incident
+    if about is None:
+        return
+    screen.line(f"Incident {about.name}, revision {about.revision}, as of {for_people(about.frozen_at)} UTC.")
+    narrowed = [
+        *([f"models {', '.join(about.models)}"] if about.models else []),
+        *([f"rules {', '.join(about.rules)}"] if about.rules else []),
+        *([f"all traffic but {', '.join(about.excluded_traffic)}"] if about.excluded_traffic else []),
+        *(["some nodes"] if about.some_nodes else []),
+    ]
+    if narrowed:
+        screen.line(f"It is about {'; '.join(narrowed)}. What else there is, it does not list.", indent=2)
+
+
+def _show_unsure(rows: Sequence[UnsureRow], screen: Screen) -> None:
+    if not rows:
+        return
+    screen.line()
+    screen.line("May have received foreign KV (nobody can tell, or not yet):")
+    screen.headings(_UNSURE)
+    for row in rows:
+        values = [row.response_id[:SHORT_ID], for_people(row.started), _number(row.tokens_delivered), row.verdict]
+        screen.row(_UNSURE, values, "yellow")
+        screen.line(", ".join(row.reasons), "dim", indent=SHORT_ID + 2)
+    screen.line()
 
 
 def _show_rest(answer: RecipientAnswer | DonorAnswer, screen: Screen, whose: str) -> None:

@@ -19,9 +19,14 @@ def as_json(answer: BaseModel) -> str:
 
 
 def as_ndjson(answer: BaseModel, rows: str) -> str:
-    """One object a row, `"record": "response"`, then the rest of the answer as `"record": "summary"`."""
+    """One object a row, `"record": "response"`, then the rest of the answer as `"record": "summary"`.
+
+    Rows that were asked for beside them are `"record": "unsure"`.
+    """
     whole = answer.model_dump(mode="json", by_alias=True)
     lines = [{"record": "response", **row} for row in whole.pop(rows)]
+    if whole.get("unsure"):
+        lines += [{"record": "unsure", **row} for row in whole.pop("unsure")]
     return "".join(json.dumps(line) + "\n" for line in [*lines, {"record": "summary", **whole}])
 
 
@@ -48,5 +53,7 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, dict):  # a tenant in an operator's view
+        value = value["name"] or ":".join(filter(None, (value["key"], value["pseudonym"])))
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     return "'" + text if text.startswith(_FORMULA) else text

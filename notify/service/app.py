@@ -14,6 +14,7 @@ from notify.answers import Detection, StatusAnswer
 from notify.api.app import create_api
 from notify.desk import TenantDesk
 from notify.ids import WantedId
+from notify.incidents.incident_desk import IncidentDesk
 from notify.names import TenantNames
 from notify.operator_store import OperatorStore
 from notify.operator_view import OperatorView
@@ -39,6 +40,7 @@ def create_app(
     app = FastAPI(title="pagewitness", openapi_url=None)
     desk = TenantDesk(handle, pseudonym_keys, evidence_keys, silence)
     operator = OperatorStore(handle)
+    incidents = IncidentDesk(handle, lambda name: desk.scope_of(name)[0], names, silence)
 
     def status() -> StatusAnswer:
         return service_status(operator, detection(), desk.key_ids, silence)
@@ -46,7 +48,9 @@ def create_app(
     app.include_router(receiver)
     app.mount(
         "/api",
-        create_api(desk, OperatorView(operator, names), status, lambda text: WantedId.of(text, evidence_keys), token),
+        create_api(
+            desk, OperatorView(operator, names), incidents, status, lambda text: WantedId.of(text, evidence_keys), token
+        ),
     )
 
     @app.get("/healthz")

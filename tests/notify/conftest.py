@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from collector.store import Handle, Store
 from notify.desk import TenantDesk
+from notify.incidents.incident_desk import IncidentDesk
 from notify.names import TenantNames
 from notify.operator_store import OperatorStore
 from notify.operator_view import OperatorView
+from tests.notify.incident_fixtures import make_desk
 from tests.support.otlp import Fact, export
 from tests.support.stores import fresh_store
 from tests.support.verdicts import EVIDENCE_KEY, KEYS, VerdictBook
@@ -20,6 +23,8 @@ VERSIONED = (
     "finding_versions",
     "foreign_range_versions",
     "detection_runs",
+    "detection_ends",
+    "incident_revisions",
     "evidence",
     "boot_activity",
     "boot_words",
@@ -66,3 +71,9 @@ def desk(handle: Handle) -> TenantDesk:
 @pytest.fixture
 def operator(handle: Handle) -> OperatorView:
     return OperatorView(OperatorStore(handle), TenantNames(None, KEYS))
+
+
+@pytest.fixture
+def incidents(handle: Handle, tmp_path: Path) -> IncidentDesk:
+    """The desk for incidents of an operator who keeps a list of names."""
+    return make_desk(handle, tmp_path)

@@ -1,0 +1,1 @@
+"""Incidents: named questions, frozen by what was known when they were asked."""
