@@ -13,6 +13,7 @@ from engine_hooks.encode import encode
 from engine_hooks.facts import Fact, Value, unpack_fact
 from engine_hooks.heartbeat import SLACK_NS
 from engine_hooks.spans import SpanSource, wire_size
+from lab.fleet.bulk import BulkEncoder
 from lab.fleet.ring import ClockOf, SimulatedRing
 
 CLOCK_ERROR_NS = 5_000_000
@@ -47,6 +48,9 @@ class SimulatedAgent:
 
     def drain(self, ring: SimulatedRing, now: int, *, crashed: bool = False) -> None:
         """Post everything that is in the ring."""
+        if ring.bulk is not None:
+            self._drain_encoded(ring, ring.bulk, now, crashed=crashed)
+            return
         records, ring.records = ring.records, []
         source = self._sources.setdefault(ring.boot, SpanSource(ring.emitter, ring.boot))
         spans: list[ReadableSpan] = []
@@ -61,6 +65,19 @@ class SimulatedAgent:
             size += room
         if spans:
             self._post(Posted(now, ring.emitter, ring.boot.hex(), encode(spans), crashed))
+
+    def _drain_encoded(self, ring: SimulatedRing, bulk: BulkEncoder, now: int, *, crashed: bool) -> None:
+        encoded, ring.spans = ring.spans, []
+        batch: list[bytes] = []
+        size = 256
+        for span in encoded:
+            if batch and (size + len(span) > MAX_BODY_BYTES or len(batch) == MAX_FACTS):
+                self._post(Posted(now, ring.emitter, ring.boot.hex(), bulk.message(batch)))
+                batch, size = [], 256
+            batch.append(span)
+            size += len(span)
+        if batch:
+            self._post(Posted(now, ring.emitter, ring.boot.hex(), bulk.message(batch), crashed))
 
     def speak(self, ring: SimulatedRing, now: int, close: str = "open") -> None:
         """Vouch for a ring that was just drained: how far, and how its boot ended if it did."""

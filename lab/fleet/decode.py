@@ -108,7 +108,8 @@ class DecodeNode(Node):
             self._finish(job, boot)
             return
         start = job.prompt + job.steps_before
-        self.world.truth.readers += job.backup is None
+        self.world.truth.readers += not job.read
+        job.read = True
         self.world.truth.observe(job, self.pool, start)
         job.written = start
         self.facts.read(job.decode_leg, "first", start + 1, job.slot)

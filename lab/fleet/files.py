@@ -57,6 +57,7 @@ def _response(fleet: Fleet, job: Job, truth: ResponseTruth) -> dict[str, Any]:
         "legs": [uid.hex() for uid in job.leg_uids],
         "tenant": job.tenant.hex(),
         "traffic": TRAFFIC[job.traffic],
+        "read": job.read,
         "derived": truth.derived,
         "foreign": _listed(fleet, truth.foreign),
         "through_cache": _listed(fleet, truth.through_cache),

@@ -21,7 +21,7 @@ class Job:
         "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids", "namespace",
         "number", "output", "placeholder", "prefill", "prefill_cached", "prefill_computed", "prefill_leg",
         "prefill_pages", "prefill_state", "prefill_tainted", "prefill_used", "prompt", "queued_pages",
-        "queued_tokens", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot", "steps_before",
+        "queued_tokens", "read", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot", "steps_before",
         "tainted", "tenant", "told_complete", "traffic", "written",
     )  # fmt: skip
 
@@ -49,6 +49,7 @@ class Job:
         self.decode_state = "new"  # new, queued, waiting (reserved), decoding, aside, over
         self.decode_pages: Pages = NO_PAGES
         self.decode_prefix = 0  # tokens out of decode's cache
+        self.read = False  # whether a decode step of it was taken
         self.reused = 0  # the same, also when it has been put aside and came back into pages of its own
         self.cache_used: list[int] = []
         self.destination = b""

@@ -97,7 +97,7 @@ class Node:
         spec = self.world.spec
         self.boots += 1
         boot = self.boot_id(f"boot {self.boots}")
-        self.ring = SimulatedRing(f"{self.host}/{self.role}-0-tp0", boot, self.wall)
+        self.ring = SimulatedRing(f"{self.host}/{self.role}-0-tp0", boot, self.wall, bulk=spec.bulk_encoder)
         self.facts = NodeFacts(self.ring, spec, self.role, self.boot_id(f"node boot {self.boots}"))
         pages = spec.prefill_pages if self.role == "prefill" else spec.decode_pages
         self.pool = PagePool(pages, spec.page_size, lifo=spec.lifo)

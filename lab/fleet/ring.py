@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from engine_hooks.facts import HEADER, Layout
 from engine_hooks.ring import Ring
+from lab.fleet.bulk import BulkEncoder
 
 ClockOf = Callable[[], int]
 """Unix time in ns, as the host's clock shows it."""
@@ -15,11 +16,13 @@ ClockOf = Callable[[], int]
 class SimulatedRing(Ring):
     """Takes facts from a `Recorder` as a ring does: same records, same seqs. Nothing is dropped."""
 
-    def __init__(self, emitter: str, boot: bytes, clock: ClockOf) -> None:
+    def __init__(self, emitter: str, boot: bytes, clock: ClockOf, *, bulk: bool) -> None:
         self.emitter = emitter
         self.boot = boot
         self.closed = False
         self.records: list[bytearray] = []  # not drained yet
+        self.spans: list[bytes] = []  # the same, encoded: where there is a bulk encoder
+        self.bulk = BulkEncoder(emitter, boot) if bulk else None
         self.seq = 0
         self._clock = clock
 
@@ -28,6 +31,10 @@ class SimulatedRing(Ring):
     ) -> bool:
         """As `Ring.append`; always True."""
         tail = b"" if pages is None else pages.tobytes()
+        if self.bulk is not None:
+            self.seq += 1
+            self.spans.append(self.bulk.span(layout, traffic, values, text, tail, self.seq, self._clock()))
+            return True
         size = (layout.tail + len(text) + len(tail) + 7) & -8 if text or pages is not None else layout.size
         record = bytearray(size)
         layout.pack_into(record, HEADER.size, *values)

@@ -51,6 +51,7 @@ class FleetSpec:
     clock_offset_seconds: float = 2.0  # clocks of hosts are off by up to so much, either way
     flush_seconds: float = 5.0  # how often an agent posts
     heartbeat_seconds: float = 30.0
+    bulk_encoder: bool = True  # the same bytes as the agent's own, faster
     start: datetime = START
     name: str = "fleet"  # of two fleets with different names, no two ids are the same
 

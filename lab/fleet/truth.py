@@ -76,7 +76,7 @@ class Truth:
         came = (placed == job.number) | (positions < job.reused)
         bound = max(job.reused, job.prefill_cached)
         right = np.zeros(len(positions), np.bool_)
-        for one in np.unique(writer[came]).tolist():
+        for one in _distinct(writer[came]):
             known = self.workload.common(job.index, one - 1) if one and one != job.number else 0
             limit = len(job.decode_pages) << 32 if one == job.number else min(bound, known)
             right |= came & (writer == one) & (positions < limit)
@@ -94,6 +94,13 @@ class Truth:
                 owner[(wrote == one) & (stood == other)] = other
         rows = np.stack([pages[positions // size], positions % size, wrote - 1, owner - 1], axis=1)
         return np.unique(np.concatenate([known, rows]), axis=0) if len(known) else rows
+
+
+def _distinct(values: Slots) -> list[int]:
+    """The distinct values of few long runs."""
+    if not len(values):
+        return []
+    return sorted({*values[np.flatnonzero(np.diff(values))].tolist(), int(values[-1])})
 
 
 def ranges(slots: SlotTruth) -> list[tuple[int, int, int, int]]:
