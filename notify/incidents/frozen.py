@@ -47,7 +47,8 @@ _STOOD_IN_WINDOW = f"""
     SELECT * FROM (
         SELECT * FROM response_versions
         WHERE version <= {{as_of@:UInt64}} AND response_uid IN (
-            SELECT response_uid FROM response_versions WHERE version <= {{as_of@:UInt64}} AND {_IN_WINDOW})
+            SELECT response_uid FROM response_versions
+            WHERE version <= {{as_of@:UInt64}} AND {_IN_WINDOW} AND CANDIDATES)
         ORDER BY response_uid DESC, version DESC LIMIT 1 BY response_uid
     ) WHERE verdict != 'retired' AND {_IN_WINDOW} AND {_ASKED}"""
 _OWN_DONORS = """
@@ -74,13 +75,22 @@ _AFFECTED = """
     SELECT * FROM judged@ WHERE left_out = '' AND verdict = 'violation' AND has({scopes@:Array(String)}, scope)"""
 
 
-def tables(resolved: Resolved, suffix: str = "") -> str:
-    """A WITH clause with `judged` (every response of the window, with why it is left out) and `affected`."""
+HITS = "(verdict = 'violation' OR notEmpty(exposure_rules))"
+"""SQL: only what some rule named, at some time: few of all responses, and found without judging the others."""
+
+
+def tables(resolved: Resolved, suffix: str = "", candidates: str = "true") -> str:
+    """A WITH clause with `judged` (every response of the window, with why it is left out) and `affected`.
+
+    `candidates` leaves out what never had a version like this: a condition over columns of `response_versions`.
+    """
     named = {"stood@": _STOOD_IN_WINDOW, "judged@": _JUDGED, "affected@": _AFFECTED}
     if resolved.one_tenant:  # a key was rotated: what the tenant itself wrote under the other is not foreign
         named = {**named, "own_donors@": _OWN_DONORS, "judged@": _JUDGED_ROTATED}
     order = [name for name in ("stood@", "own_donors@", "judged@", "affected@") if name in named]
-    return ", ".join(f"{name} AS ({named[name]})" for name in order).replace("@", suffix)
+    return (
+        ", ".join(f"{name} AS ({named[name]})" for name in order).replace("@", suffix).replace("CANDIDATES", candidates)
+    )
 
 
 def params(definition: Definition, resolved: Resolved, as_of: AsOf, suffix: str = "") -> dict[str, Any]:

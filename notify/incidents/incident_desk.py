@@ -24,7 +24,7 @@ from notify.incidents.answers import (
 from notify.incidents.book import IncidentBook
 from notify.incidents.definition import Incident, digest_of
 from notify.incidents.drafts import Drafts
-from notify.incidents.frozen import params, tables
+from notify.incidents.frozen import HITS, params, tables
 from notify.incidents.shown import shown
 from notify.incidents.totals import Totals
 from notify.incidents.words import checked_name, effects_of
@@ -105,9 +105,8 @@ class IncidentDesk:
         incident = self.book.get(name, revision)
         totals = self._totals(incident)
         coverage = totals.coverage()
-        tenants, nodes, days = totals.shares()
+        shares = totals.shares()
         rules, at_risk = totals.by_rule(effects_of(self._rules))
-        reasons, _unsure = totals.unsure()
         uids_digest, found = totals.uids_digest()
         digest = digest_of(incident.definition, incident.as_of, uids_digest)
         changed = (
@@ -118,18 +117,18 @@ class IncidentDesk:
             schema="pagewitness.incident_affected/1",
             view="operator",
             incident=self._shown(incident),
-            affected=sum(one.affected for one in tenants),
-            derived=sum(one.derived for one in tenants),
+            affected=sum(one.affected for one in shares.tenants),
+            derived=sum(one.derived for one in shares.tenants),
             at_risk=at_risk,
-            tokens_delivered=sum(one.tokens_delivered for one in tenants),
-            by_tenant=tenants,
+            tokens_delivered=sum(one.tokens_delivered for one in shares.tenants),
+            by_tenant=shares.tenants,
             by_rule=rules,
-            by_node=nodes,
-            by_day=days,
+            by_node=shares.nodes,
+            by_day=shares.days,
             donors=totals.donors(),
             left_out=coverage.left_out,
             counts=coverage.counts,
-            reasons=reasons,
+            reasons=shares.reasons,
             evidence=evidence,
             responses=totals.rows(),
             uids_digest=uids_digest,
@@ -144,7 +143,7 @@ class IncidentDesk:
         after = self._drafts.draft(name, change, before, anew=change.as_of == "now")
         totals = self._totals(after)
         coverage = totals.coverage()
-        reasons, unsure = totals.unsure()
+        shares = totals.shares()
         uids_digest, found = totals.uids_digest()
         evidence = self._evidence(after, coverage.counts, [])
         moved = self._moved(before, after)
@@ -160,8 +159,8 @@ class IncidentDesk:
             added=moved[True],
             removed=moved[False],
             counts=coverage.counts,
-            reasons=reasons,
-            unsure=unsure,
+            reasons=shares.reasons,
+            unsure=shares.unsure,
             left_out=coverage.left_out,
             evidence=evidence,
             digest=digest_of(after.definition, after.as_of, uids_digest),
@@ -172,7 +171,7 @@ class IncidentDesk:
         """Responses that are affected in one of the two only: True for those of `after`."""
         values = params(before.definition, before.resolved, before.as_of, "_before")
         values |= params(after.definition, after.resolved, after.as_of, "_after")
-        text = f"WITH {tables(before.resolved, '_before')}, {tables(after.resolved, '_after')} {_MOVED}"
+        text = f"WITH {tables(before.resolved, '_before', HITS)}, {tables(after.resolved, '_after', HITS)} {_MOVED}"
         moved: dict[bool, list[Moved]] = {True: [], False: []}
         for row in self._store.rows(text, **values):
             tenant = self._names.reference(row["tenant_key"], row["tenant"])

@@ -20,7 +20,7 @@ from notify.incidents.answers import (
     Unsure,
 )
 from notify.incidents.definition import AsOf, Definition, Resolved
-from notify.incidents.frozen import params, tables
+from notify.incidents.frozen import HITS, params, tables
 from notify.names import TenantNames
 from notify.operator_store import OperatorStore
 from notify.question import tally
@@ -40,9 +40,11 @@ SELECT
     grouping(emitter) = 0 AS of_node, grouping(day) = 0 AS of_day, tenant_key, tenant, emitter, day,
     countIf(hit AND NOT derived) AS affected, countIf(hit AND derived) AS derived_too,
     sumIf(tokens_delivered, hit) AS tokens, countIf(verdict = 'unknown') AS unknown,
-    countIf(verdict = 'pending') AS pending
+    countIf(verdict = 'pending') AS pending, sumMap(why) AS reasons
 FROM (
     SELECT tenant_key, tenant, emitter, toDate(started, 'UTC') AS day, derived, tokens_delivered, verdict,
+        if(hit, [], arrayDistinct(reasons)) AS distinct_reasons,
+        mapFromArrays(distinct_reasons, arrayMap(one -> toUInt64(1), distinct_reasons)) AS why,
         verdict = 'violation' AND has({scopes:Array(String)}, scope) AS hit
     FROM judged WHERE left_out = '' AND (hit OR verdict IN ('unknown', 'pending'))
 )
@@ -61,15 +63,6 @@ _AT_RISK = """
 SELECT count() AS n FROM judged
 WHERE left_out = '' AND NOT (verdict = 'violation' AND has({scopes:Array(String)}, scope))
     AND hasAny(exposure_rules, {risk_labels:Array(String)})
-"""
-_UNSURE = """
-SELECT tenant_key, tenant, countIf(verdict = 'unknown') AS unknown, countIf(verdict = 'pending') AS pending,
-    sumMap(map_of) AS reasons
-FROM (
-    SELECT tenant_key, tenant, verdict,
-        mapFromArrays(arrayDistinct(reasons), arrayMap(one -> toUInt64(1), arrayDistinct(reasons))) AS map_of
-    FROM judged WHERE left_out = '' AND verdict IN ('unknown', 'pending')
-) GROUP BY tenant_key, tenant
 """
 _ROWS = "SELECT * FROM affected ORDER BY started, response_uid"
 _DONORS = """
@@ -100,6 +93,17 @@ class Coverage:
     left_out: list[LeftOut]
 
 
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What of an incident belongs to whom, most first; days in their order."""
+
+    tenants: list[TenantShare]
+    nodes: list[NodeShare]
+    days: list[DayShare]
+    reasons: dict[str, int]
+    unsure: list[Unsure]
+
+
 class Totals:
     """Asks about one frozen definition."""
 
@@ -108,12 +112,13 @@ class Totals:
     ) -> None:
         self._store = store
         self._names = names
-        self._with = f"WITH {tables(resolved)} "
+        self._all = f"WITH {tables(resolved)} "
+        self._hits = f"WITH {tables(resolved, candidates=HITS)} "
         self._params = params(definition, resolved, as_of) | {"risk_labels": list(resolved.risk_labels)}
 
     def uids_digest(self) -> tuple[str, int]:
         """SHA-256 of the sorted ids of affected responses, and how many they are."""
-        (row,) = self._rows(_UIDS)
+        (row,) = self._rows(_UIDS, self._hits)
         return row["digest"], row["n"]
 
     def coverage(self) -> Coverage:
@@ -140,14 +145,32 @@ class Totals:
             ],
         )
 
-    def shares(self) -> tuple[list[TenantShare], list[NodeShare], list[DayShare]]:
-        """By recipient, by node, by day."""
+    def shares(self) -> Shares:
+        """By recipient, by node, by day; and whose responses are unknown or pending, and why."""
         rows = self._rows(_SHARES)
-        tenants = self._by_tenant([row for row in rows if not row["of_node"] and not row["of_day"]])
+        by_tenant = self._grouped(row for row in rows if not row["of_node"] and not row["of_day"])
+        tenants = [TenantShare(tenant=tenant, **_share(group)) for tenant, group in by_tenant]
         nodes = [NodeShare(node=row["emitter"], **_share([row])) for row in rows if row["of_node"]]
         days = [DayShare(day=row["day"].isoformat(), **_share([row])) for row in rows if row["of_day"]]
-        nodes.sort(key=lambda one: (-one.affected, -one.derived, one.node))
-        return tenants, nodes, sorted(days, key=lambda one: one.day)
+        unsure = [
+            Unsure(
+                tenant=tenant,
+                unknown=sum(row["unknown"] for row in group),
+                pending=sum(row["pending"] for row in group),
+                reasons=_added(row["reasons"] for row in group),
+            )
+            for tenant, group in by_tenant
+        ]
+        return Shares(
+            tenants=sorted(tenants, key=lambda one: (-one.affected, -one.derived, tenant_words(one.tenant))),
+            nodes=sorted(nodes, key=lambda one: (-one.affected, -one.derived, one.node)),
+            days=sorted(days, key=lambda one: one.day),
+            reasons=_added(one.reasons for one in unsure),
+            unsure=sorted(
+                (one for one in unsure if one.unknown + one.pending),
+                key=lambda one: (-one.unknown - one.pending, tenant_words(one.tenant)),
+            ),
+        )
 
     def by_rule(self, effects: dict[str, str]) -> tuple[list[RuleShare], int]:
         """Responses by rule, and how many are at risk and not affected."""
@@ -158,29 +181,14 @@ class Totals:
                 affected=row["affected"],
                 at_risk=row["at_risk"],
             )
-            for row in self._rows(_RULES)
+            for row in self._rows(_RULES, self._hits)
         ]
-        return shares, self._rows(_AT_RISK)[0]["n"]
-
-    def unsure(self) -> tuple[dict[str, int], list[Unsure]]:
-        """Why responses are unknown or pending: of all, and of each tenant, most first."""
-        rows = self._rows(_UNSURE)
-        found = [
-            Unsure(
-                tenant=tenant,
-                unknown=sum(row["unknown"] for row in group),
-                pending=sum(row["pending"] for row in group),
-                reasons=_added(row["reasons"] for row in group),
-            )
-            for tenant, group in self._grouped(rows)
-        ]
-        found.sort(key=lambda one: (-one.unknown - one.pending, tenant_words(one.tenant)))
-        return _added(row["reasons"] for row in rows), found
+        return shares, self._rows(_AT_RISK, self._hits)[0]["n"]
 
     def donors(self) -> list[DonorShare]:
         """Whose KV affected responses read, most read first."""
         found = []
-        for tenant, group in self._grouped(self._rows(_DONORS)):
+        for tenant, group in self._grouped(self._rows(_DONORS, self._hits)):
             readers = {reader for row in group for reader in row["readers"]}
             own = {uid for row in group for uid in row["own"] if uid}
             found.append(DonorShare(tenant=tenant, read_by=len(readers), own_responses=len(own)))
@@ -188,7 +196,7 @@ class Totals:
 
     def rows(self) -> list[IncidentRow]:
         """The affected responses, by time."""
-        return [self._row(row) for row in self._rows(_ROWS)]
+        return [self._row(row) for row in self._rows(_ROWS, self._hits)]
 
     def _row(self, row: Row) -> IncidentRow:
         return IncidentRow(
@@ -208,10 +216,6 @@ class Totals:
             finish=row["finish"],
         )
 
-    def _by_tenant(self, rows: Sequence[Row]) -> list[TenantShare]:
-        found = [TenantShare(tenant=tenant, **_share(group)) for tenant, group in self._grouped(rows)]
-        return sorted(found, key=lambda one: (-one.affected, -one.derived, tenant_words(one.tenant)))
-
     def _grouped(self, rows: Iterable[Row]) -> list[tuple[TenantRef, list[Row]]]:
         """Rows by tenant: rotated keys of a name that the operator's list has do not split it."""
         groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -219,8 +223,8 @@ class Totals:
             groups[self._names.identity(row["tenant_key"], row["tenant"])].append(row)
         return [(self._names.reference(group[0]["tenant_key"], group[0]["tenant"]), group) for group in groups.values()]
 
-    def _rows(self, sql: str) -> list[Row]:
-        return self._store.rows(self._with + sql, **self._params)
+    def _rows(self, sql: str, over: str = "") -> list[Row]:
+        return self._store.rows((over or self._all) + sql, **self._params)
 
 
 def _share(rows: Sequence[Row]) -> dict[str, int]:
