@@ -17,10 +17,10 @@ class Job:
     """What both sides know of a request, and how far each is. `number` is its index plus one, as content names it."""
 
     __slots__ = (
-        "aborted", "backup", "cache_used", "decode", "decode_leg", "decode_number", "decode_pages", "decode_prefix",
-        "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids", "namespace",
-        "number", "output", "placeholder", "prefill", "prefill_cached", "prefill_computed", "prefill_leg",
-        "prefill_pages", "prefill_state", "prefill_tainted", "prefill_used", "prompt", "queued_pages",
+        "aborted", "backup", "cache_used", "concluded", "decode", "decode_leg", "decode_number", "decode_pages",
+        "decode_prefix", "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids",
+        "namespace", "number", "output", "placeholder", "prefill", "prefill_cached", "prefill_computed",
+        "prefill_leg", "prefill_pages", "prefill_state", "prefill_tainted", "prefill_used", "prompt", "queued_pages",
         "queued_tokens", "read", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot", "steps_before",
         "tainted", "tenant", "told_complete", "traffic", "written",
     )  # fmt: skip
@@ -70,6 +70,7 @@ class Job:
         self.prefill_computed = 0  # tokens that it has, out of the cache or computed
         self.prefill_used: list[int] = []
         self.prefill_tainted = False
+        self.concluded = False  # prefill has said that everything landed
         self.queued_pages = 0
         self.queued_tokens = 0
 

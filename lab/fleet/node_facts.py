@@ -41,7 +41,7 @@ class NodeFacts:
             ranks=1,
             engine="sglang",
             engine_version="0.5.23",
-            model="fleet",
+            model=spec.model,
             context_tokens=self._context,
             pool_tokens=(spec.prefill_pages if role == "prefill" else spec.decode_pages) * spec.page_size,
             input_limit=self._limit,

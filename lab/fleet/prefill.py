@@ -133,6 +133,9 @@ class PrefillNode(Node):
             job.prefill_state = "sent"
             if self._strikes("commit_before_arrival", job) and job.landings:
                 early = self.world.faults.draw("told too early", job.index) < TOLD_TOO_EARLY
+                if early:
+                    job.concluded = True
+                    self.facts.concluded(job.prefill_leg, "send", landed=True)
                 self.world.clock.after(HOP, job.decode.transfer_complete, job, early)
             self._conclude_when_landed(job, end, boot)
         else:
@@ -182,7 +185,8 @@ class PrefillNode(Node):
             self.world.clock.after(HOP, self._let_go_later, job, end, finished, self.boots)
             return
         leg, cached = job.prefill_leg, job.prefill_cached
-        self.facts.concluded(leg, "send", landed=finished)
+        if not job.concluded:
+            self.facts.concluded(leg, "send", landed=finished)
         self.facts.released(leg, "immediate", job.prefill_pages, cached, cached, max(cached, end))
         if finished:
             self.facts.answered(leg, "length", self.tokens(job), 1)

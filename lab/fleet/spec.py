@@ -30,6 +30,19 @@ class TrafficSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Planted:
+    """So many requests of one label that are asked in a part of the run, with prompts of a length of their own. They
+    begin a conversation, and nobody goes away from them."""
+
+    count: int
+    traffic: str  # a label
+    start: float  # seconds since the fleet's start
+    end: float
+    shortest: int  # tokens
+    longest: int
+
+
+@dataclass(frozen=True, slots=True)
 class FleetSpec:
     """One fleet and what happens in it. The same spec gives the same bytes."""
 
@@ -44,6 +57,7 @@ class FleetSpec:
     lifo: bool = False
     prefix_cache: bool = True
     traffic: TrafficSpec = TrafficSpec()
+    planted: tuple[Planted, ...] = ()
     injections: tuple[Injection, ...] = ()
     retracts: float = 0.0  # share of responses that decode puts aside for a while
     restarts: int = 0  # orderly restarts of nodes over the run
@@ -53,13 +67,15 @@ class FleetSpec:
     heartbeat_seconds: float = 30.0
     bulk_encoder: bool = True  # the same bytes as the agent's own, faster
     start: datetime = START
+    model: str = "fleet"
     name: str = "fleet"  # of two fleets with different names, no two ids are the same
 
     def __post_init__(self) -> None:
         """Raises ValueError for a fleet that could not serve its own traffic."""
         if self.chunk_tokens % self.page_size:
             raise ValueError("chunk_tokens must be a multiple of page_size: only whole pages are sent")
-        if self.decode_tokens < self.traffic.longest_prompt + self.traffic.longest_output:
+        longest = max([self.traffic.longest_prompt, *(one.longest for one in self.planted)])
+        if self.decode_tokens < longest + self.traffic.longest_output:
             raise ValueError("a decode pool must hold the longest prompt with the longest output")
 
     @property

@@ -79,12 +79,37 @@ def make(spec: FleetSpec) -> Workload:
     preamble = random.integers(0, traffic.preamble + 1, traffic.tenants)
     goes_on = random.random(count) < traffic.goes_on
     patience = np.where(random.random(count) < traffic.aborts, random.exponential(3 * SECOND, count), -1)
+    _plant(spec, random, arrival, fresh, label, goes_on, patience)
     prompt, parent, shared = _trees(spec, tenant, fresh, output, preamble, goes_on)
     names = tuple(bytes.fromhex(pseudonym(PSEUDONYM_KEY, tenant_name(number))) for number in range(traffic.tenants))
     assert NO_TENANT not in names
     return Workload(
         arrival, tenant, prompt, output, label.astype(np.int64), parent, shared, patience.astype(np.int64), names
     )
+
+
+def _plant(
+    spec: FleetSpec,
+    random: np.random.Generator,
+    arrival: Ints,
+    fresh: Ints,
+    label: NDArray[np.int64],
+    goes_on: NDArray[np.bool_],
+    patience: NDArray[np.float64],
+) -> None:
+    """Make some of the requests those that the spec plants; each is one of them at most."""
+    taken = np.zeros(len(arrival), np.bool_)
+    for one in spec.planted:
+        inside = (arrival >= one.start * SECOND) & (arrival < one.end * SECOND) & ~taken
+        places = np.nonzero(inside)[0]
+        if len(places) < one.count:
+            raise ValueError(f"{one.count} planted requests do not fit: {len(places)} arrive in their time")
+        chosen = random.choice(places, one.count, replace=False)
+        taken[chosen] = True
+        fresh[chosen] = random.integers(one.shortest, one.longest + 1, one.count)
+        label[chosen] = TRAFFIC.index(one.traffic)
+        goes_on[chosen] = False
+        patience[chosen] = -1
 
 
 def tenant_name(number: int) -> str:

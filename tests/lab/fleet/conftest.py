@@ -25,7 +25,6 @@ def store(opened: Store) -> Queries:
 @pytest.fixture
 def post(opened: Store) -> Callable[[Sequence[bytes]], None]:
     def insert(bodies: Sequence[bytes]) -> None:
-        for body in bodies:
-            opened.insert_otlp(body)
+        opened.insert_otlp(b"".join(bodies))  # messages behind each other are one message with the parts of all
 
     return insert

@@ -16,7 +16,7 @@ from lab.fleet.faults import parse
 from lab.fleet.simulate import Fleet
 from tests.support.fleets import judge, said_of, small_fleet
 
-EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 3
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
 Post = Callable[[Sequence[bytes]], None]
 FIXTURES = settings(
     deadline=None,
@@ -68,6 +68,41 @@ def test_a_fleet_without_faults_is_clean(store: Queries, post: Post, seed: int, 
     assert not run.fleet.truth.affected
     post(run.bodies)
     hold_against_content(store, run.fleet, judge(store, run.fleet))
+
+
+@FIXTURES
+@given(seed=st.integers(0, 999), lifo=st.booleans())
+def test_a_chunk_that_lands_late_accuses_nobody_else(store: Queries, post: Post, seed: int, lifo: bool) -> None:
+    """Who read before a chunk had landed is not found by the rules in force: the chunk was queued, and did land."""
+    run = small_fleet(seed, lifo=lifo, injections=parse("commit_before_arrival:0.2"))
+    post(run.bodies)
+    answers = judge(store, run.fleet)
+    others = [answers[job.index]["verdict"] for job in run.fleet.jobs if job.index not in run.fleet.truth.affected]
+    assert set(others) <= {"clean"}
+
+
+@FIXTURES
+@given(seed=st.integers(0, 999))
+def test_restarts_of_nodes_leave_no_doubt_and_crashes_only_about_who_was_inside(
+    store: Queries, post: Post, seed: int
+) -> None:
+    run = small_fleet(seed, restarts=2, crashes=1)
+    post(run.bodies)
+    answers = judge(store, run.fleet)
+    unsure = {reason for answer in answers.values() for reason in answer["reasons"]}
+    assert {answer["verdict"] for answer in answers.values()} <= {"clean", "unknown"}
+    assert unsure <= {"decode_leg_never_ended", "prefill_leg_never_ended"} | OF_A_CACHE
+
+
+@FIXTURES
+@given(seed=st.integers(0, 999))
+def test_what_was_put_aside_is_never_called_wrongly(store: Queries, post: Post, seed: int) -> None:
+    run = small_fleet(seed, retracts=0.3, injections=parse("reject_placeholder,short_transfer:0.1"))
+    post(run.bodies)
+    answers = judge(store, run.fleet)
+    for job in run.fleet.jobs:
+        wrong = "clean" if job.index in run.fleet.truth.affected else "violation"
+        assert answers[job.index]["verdict"] != wrong, (job.index, answers[job.index])
 
 
 @pytest.mark.parametrize("fault", ["reject_placeholder", "short_transfer:0.2", "abort_continue:0.2"])
