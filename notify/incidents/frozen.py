@@ -130,7 +130,8 @@ def tenant_tables(incident: Incident) -> tuple[dict[str, str], dict[str, Any]]:
             SELECT DISTINCT f.* FROM foreign_range_versions AS f
             INNER JOIN (
                 SELECT response_uid, max(version) AS last FROM response_versions
-                WHERE version <= {as_of@:UInt64} GROUP BY response_uid
+                WHERE version <= {as_of@:UInt64} AND response_uid IN (SELECT response_uid FROM foreign_range_versions)
+                GROUP BY response_uid
             ) AS newest ON f.response_uid = newest.response_uid AND f.version = newest.last""",
         "evidence": "SELECT * FROM evidence WHERE toUnixTimestamp64Nano(received_at) <= {cursor@:Int64}",
         "detection_state": """

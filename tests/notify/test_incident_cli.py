@@ -9,6 +9,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 
 import pytest
 from rich.cells import cell_len
@@ -135,6 +136,8 @@ def test_json_csv_and_ndjson_hold_the_same_responses_and_digest(notify: Notify, 
     assert {row["response_id"] for row in rows} == found
     assert "acme" in {row["tenant"] for row in rows}
     assert answer.digest in sheet.err
+    sorted_ids = "".join(f"{row['response_id']}\n" for row in sorted(rows, key=lambda row: row["response_id"]))
+    assert sha256(sorted_ids.encode()).hexdigest() == answer.uids_digest
     lines = [json.loads(line) for line in notify("incident", "affected", defined, "-o", "ndjson").out.splitlines()]
     assert {line["response_id"] for line in lines if line["record"] == "response"} == found
     assert (lines[-1]["record"], lines[-1]["digest"]) == ("summary", answer.digest)
