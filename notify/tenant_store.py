@@ -37,11 +37,11 @@ TABLES: dict[str, str] = {
                 r.scope = '' AND r.verdict = 'violation', '{UNATTRIBUTED}',  -- read, and nobody knows whose it was
                 r.scope != 'cross_tenant' OR o.own_donors = 0 OR r.donor_tenants > o.own_donors, r.scope,
                 r.unattributed_slots > 0, '{UNATTRIBUTED}', 'same_tenant') AS scope
-        FROM (SELECT * FROM asked_responses WHERE {_MINE.format(tenant="tenant")}) AS r
+        FROM (SELECT * FROM own_asked WHERE {_MINE.format(tenant="tenant")}) AS r
         LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid""",
     # Whatever an incident leaves out: what a donor is told of its own response has nothing to do with who read it.
     "tenant_own": f"""
-        SELECT tenant_key, response_uid, model, started, ended, tokens_delivered FROM responses
+        SELECT tenant_key, response_uid, model, started, ended, tokens_delivered FROM own_responses
         WHERE {_MINE.format(tenant="tenant")}""",
     "tenant_findings": f"""
         SELECT * FROM findings WHERE {_MINE.format(tenant="tenant")}""",
@@ -59,7 +59,7 @@ TABLES: dict[str, str] = {
             f.donor_response_uid != '' AS own_joined, f.scope AS scope, sipHash128(f.response_uid) AS reader,
             r.started AS started, r.ended AS ended, r.tokens_delivered AS reader_tokens, r.derived AS derived
         FROM (SELECT * FROM foreign_ranges WHERE {_DONOR_IS_MINE}) AS f
-        INNER JOIN (SELECT * FROM asked_responses WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
+        INNER JOIN (SELECT * FROM asked_readers WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
             ON r.response_uid = f.response_uid""",
     "tenant_evidence": f"""
         SELECT uid, span, time, received_at, tenant_key FROM evidence WHERE {_MINE.format(tenant="tenant_id")}""",
@@ -77,7 +77,7 @@ TABLES: dict[str, str] = {
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 
-_LIVE = {"asked_responses": "SELECT * FROM responses"}
+_LIVE = dict.fromkeys(("own_responses", "own_asked", "asked_readers", "asked_responses"), "SELECT * FROM responses")
 """The store's tables as they stand, which the tables above are over: no query may name one. What an incident froze
 takes their place."""
 
@@ -86,7 +86,7 @@ _ONE_KEY = {"tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS own_don
 
 _REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
 _STORE_TABLE = re.compile(
-    r"\b(responses|asked_responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|\w+_revisions|request_rollup|system)\b",
+    r"\b(responses|own_responses|own_asked|asked_readers|asked_responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|\w+_revisions|request_rollup|system)\b",
     re.IGNORECASE,
 )
 

@@ -40,9 +40,13 @@ LEFT_OUT = f"""multiIf(
 # In the order of the table's key, so that it is read in order and never sorted as a whole.
 _STOOD = """
     SELECT * FROM (
-        SELECT * FROM response_versions WHERE version <= {as_of@:UInt64}
+        SELECT * FROM response_versions WHERE version <= {as_of@:UInt64} AND SOME
         ORDER BY response_uid DESC, version DESC LIMIT 1 BY response_uid
     ) WHERE verdict != 'retired'"""
+_OWN = """response_uid IN (
+            SELECT response_uid FROM response_versions
+            WHERE (tenant_key, tenant) IN {scope:Array(Tuple(String, String))})"""
+_READ = "response_uid IN (SELECT response_uid FROM foreign_range_versions)"
 _STOOD_IN_WINDOW = f"""
     SELECT * FROM (
         SELECT * FROM response_versions
@@ -117,10 +121,13 @@ def tenant_tables(incident: Incident) -> tuple[dict[str, str], dict[str, Any]]:
 
     `asked_responses` are those that the incident is about: the window and the scopes are the question's to check.
     """
-    suffix = "_of_incident"
+    suffix, asked = "_of_incident", f"{_ASKED} AND {LEFT_OUT} = ''"
     found = {
-        "responses": _STOOD,
-        "asked_responses": f"SELECT * FROM responses AS r WHERE {_ASKED} AND {LEFT_OUT} = ''",
+        "responses": _STOOD.replace("SOME", "true"),
+        "own_responses": _STOOD.replace("SOME", _OWN),
+        "own_asked": f"SELECT * FROM own_responses AS r WHERE {asked}",
+        "asked_readers": f"SELECT * FROM ({_STOOD.replace('SOME', _READ)}) AS r WHERE {asked}",
+        "asked_responses": f"SELECT * FROM responses AS r WHERE {asked}",
         "findings": """
             SELECT * EXCEPT (retracted) FROM (
                 SELECT * FROM finding_versions WHERE version <= {as_of@:UInt64}
