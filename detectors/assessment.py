@@ -57,7 +57,8 @@ class Assessments:
         """What a request reused of the caches of both nodes, in token positions of its prompt."""
         if join.why_not == DECODE_NOT_SEEN:
             return FINE
-        mine = self._prefixes.reuse(join.decode)
+        # what decode had cached for it does not matter where it never read
+        mine = self._prefixes.reuse(join.decode) if join.decode.read_tokens is not None else FINE
         if join.prefill is None:
             return mine
         sent = self._prefixes.reuse(join.prefill)

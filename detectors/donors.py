@@ -111,7 +111,11 @@ class Donors:
         if source is not None:
             page_id, before_seq = source
             assert join.prefill is not None  # a source page comes from its chunks
-            return self.prefill_owners(join.prefill, page_id, part, before_seq, "transfer_tail")
+            # behind a chunk that never came, a later one brought what it should
+            tail = (max(part[0], _own_end(join, index, self._page_size)), part[1])
+            if tail[0] >= tail[1]:
+                return []
+            return self.prefill_owners(join.prefill, page_id, tail, before_seq, "transfer_tail")
         decode = join.decode
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         return self.decode_owners(decode, page, part, before, "stale_page")
@@ -229,3 +233,12 @@ def _source_of(join: Join, index: int, page_size: int) -> tuple[int, int] | None
 def _tokens_end(join: Join, index: int, page_size: int) -> int:
     """One past the last token position that the transfer validly wrote on the page at this position."""
     return max((first + tokens for _page, _seq, first, tokens in _chunks_at(join, index, page_size)), default=0)
+
+
+def _own_end(join: Join, index: int, page_size: int) -> int:
+    """One past the last slot of this page that holds what prefill computed for the request; 0 if none does."""
+    assert join.prefill is not None
+    end = _tokens_end(join, index, page_size)
+    if join.prefill.written_end is not None:
+        end = min(end, max(join.decode.prefix_tokens or 0, join.prefill.written_end))
+    return end - index * page_size

@@ -89,11 +89,12 @@ class Truth:
             return known
         wrote, stood = writer[positions].astype(np.int64), placed[positions].astype(np.int64)
         owner = wrote.copy()
-        for one, other in np.unique(np.stack([wrote, stood], axis=1), axis=0).tolist():
+        for pair in _sorted_once(wrote << 32 | stood).tolist():
+            one, other = pair >> 32, pair & 0xFFFFFFFF
             if one and other and one != other and self.workload.common(one - 1, other - 1):
                 owner[(wrote == one) & (stood == other)] = other
         rows = np.stack([pages[positions // size], positions % size, wrote - 1, owner - 1], axis=1)
-        return np.unique(np.concatenate([known, rows]), axis=0) if len(known) else rows
+        return _once(np.concatenate([known, rows])) if len(known) else rows
 
 
 def _distinct(values: Slots) -> list[int]:
@@ -101,6 +102,31 @@ def _distinct(values: Slots) -> list[int]:
     if not len(values):
         return []
     return sorted({*values[np.flatnonzero(np.diff(values))].tolist(), int(values[-1])})
+
+
+def _sorted_once(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Like np.unique, whose hashing takes ten times as long on a million numbers in long runs."""
+    ordered: NDArray[np.int64] = np.sort(numbers)
+    fresh = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return ordered[fresh]
+
+
+def _once(rows: SlotTruth) -> SlotTruth:
+    """Each row once, in order. As one number a row where four fit into one, which is much faster."""
+    low = rows.min(axis=0)
+    bits = [int(top).bit_length() for top in rows.max(axis=0) - low]
+    if sum(bits) > 62:
+        return np.unique(rows, axis=0)
+    packed = np.zeros(len(rows), np.int64)
+    for column, width in enumerate(bits):
+        packed = packed << width | (rows[:, column] - low[column])
+    packed = _sorted_once(packed)
+    columns = []
+    for column, width in reversed(list(enumerate(bits))):
+        columns.append((packed & ((1 << width) - 1)) + low[column])
+        packed = packed >> width
+    return np.stack(columns[::-1], axis=1)
 
 
 def ranges(slots: SlotTruth) -> list[tuple[int, int, int, int]]:
