@@ -8,8 +8,6 @@ import typer
 
 from lab.engine.cli import app as engine
 from lab.fleet.command import EXAMPLES, fleet
-from lab.incident.command import EXAMPLES as INCIDENT_EXAMPLES
-from lab.incident.command import incident
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -19,7 +17,6 @@ app = typer.Typer(
 )
 app.add_typer(engine, name="engine")
 app.command("fleet", epilog=EXAMPLES)(fleet)
-app.command("incident", epilog=INCIDENT_EXAMPLES)(incident)
 
 
 _FORWARDED: dict[str, Any] = {

@@ -9,10 +9,12 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from engine_hooks.batch import split
-from lab.fleet.agent import Posted
 from lab.fleet.clock import SECOND
+
+if TYPE_CHECKING:  # the words of a command line need no encoder
+    from lab.fleet.agent import Posted
 
 REGISTRY: dict[str, str] = {
     "lost": "A share of the bodies is lost.",
@@ -77,7 +79,7 @@ def _crash_tail(bodies: list[Posted], _: float, draw: random.Random) -> list[Pos
     gone = {(_host(body), body.at) for body in bodies if body.tail_of_crash}
     left = []
     for body in bodies:
-        halves = split(body.data) if body.tail_of_crash else None
+        halves = _halves(body.data) if body.tail_of_crash else None
         if halves is not None:
             left.append(replace(body, data=halves[0]))
         elif (_host(body), body.at) not in gone:
@@ -105,10 +107,16 @@ def _duplicates(bodies: list[Posted], share: float, draw: random.Random) -> list
     return bodies + again
 
 
+def _halves(data: bytes) -> Sequence[bytes] | None:
+    from engine_hooks.batch import split
+
+    return split(data)
+
+
 def _rebatched(bodies: list[Posted], share: float, draw: random.Random) -> list[Posted]:
     again = []
     for body in bodies:
-        halves = split(body.data) if draw.random() < share else None
+        halves = _halves(body.data) if draw.random() < share else None
         again += [replace(body, data=half, at=body.at + draw.randrange(SECOND * 60)) for half in halves or ()]
     return bodies + again
 

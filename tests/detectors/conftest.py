@@ -13,7 +13,7 @@ from detectors.queries import Queries
 from tests.support.otlp import Fact, export
 from tests.support.stores import fresh_store
 
-settings.register_profile("quick", max_examples=8)
+settings.register_profile("quick", max_examples=4)
 settings.register_profile("thorough", max_examples=80)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
