@@ -10,7 +10,7 @@ from detectors.donors import ForeignRange, SlotOwner
 from detectors.findings import Finding, label
 from detectors.joins import Join
 from detectors.legs import Leg, legs_by_uid
-from detectors.pages import UNKNOWN_PAGE, pages_of
+from detectors.pages import UNKNOWN_PAGE
 from detectors.queries import Queries
 from detectors.requests import Requests
 from detectors.rollup import recipient_tenant
@@ -99,7 +99,7 @@ class Judgements:
         first = min(finding.tokens_from or 0 for finding in contaminations)
         last = max(finding.tokens_to or 0 for finding in contaminations)
         page_size = self._assessments.page_size(join)
-        pages = pages_of(self._store, join.decode, page_size)
+        pages = self._assessments.pages.of(join.decode, page_size)
         known = len(pages) * page_size
         ranges = self._assessments.donors(page_size).foreign_ranges(join, pages, first, last)
         if known < last:  # no fact names these pages: read all the same, by nobody knows whom written

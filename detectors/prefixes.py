@@ -9,15 +9,14 @@ as good as what the prefill leg computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from detectors.donors import Donors, SlotOwner
 from detectors.history import Holder
 from detectors.legs import Leg
-from detectors.pages import UNKNOWN_PAGE, pages_of
-from detectors.queries import Queries
+from detectors.pages import UNKNOWN_PAGE, PageLists
 from detectors.requests import Requests
 from engine_hooks.conventions import UNATTRIBUTED
 
@@ -59,13 +58,13 @@ class Prefixes:
 
     def __init__(
         self,
-        store: Queries,
+        pages: PageLists,
         requests: Requests,
         donors_for: Callable[[int], Donors],
         verdict_of: Callable[[str], str],
         page_size_of: Callable[[Leg], int],
     ) -> None:
-        self._store = store
+        self._pages = pages
         self._requests = requests
         self._donors_for = donors_for
         self._verdict_of = verdict_of
@@ -87,6 +86,10 @@ class Prefixes:
                 self._reuses[key] = self._look_up(leg, tokens, size)
                 self._depth -= 1
         return self._reuses[key]
+
+    def load(self, legs: Iterable[Leg]) -> None:
+        """Get ready what is needed of the legs among these that reused something."""
+        self._pages.load(leg for leg in legs if self._cached(leg))
 
     def _cached(self, leg: Leg) -> int:
         decode = self._requests.join_of(leg) is not None
@@ -134,7 +137,7 @@ class Prefixes:
 
     def _owners(self, leg: Leg, tokens: int, size: int) -> Iterator[tuple[int, int, SlotOwner, Leg | None]]:
         """(start, end, owner, who held the page last) of the cached token positions, a page or a slot at a time."""
-        pages = pages_of(self._store, leg, size)
+        pages = self._pages.of(leg, size)
         before = leg.release_seq if leg.release_seq is not None else leg.first_seq
         donors = self._donors_for(size)
         look_up = donors.decode_owners if self._requests.join_of(leg) is not None else donors.prefill_owners
