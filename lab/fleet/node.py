@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -10,6 +11,7 @@ import numpy as np
 from lab.fleet.agent import CLOCK_ERROR_NS, SimulatedAgent
 from lab.fleet.clock import MILLISECOND, SECOND, Clock
 from lab.fleet.faults import Faults
+from lab.fleet.job import Job
 from lab.fleet.node_facts import NodeFacts
 from lab.fleet.output import Output
 from lab.fleet.pages import NO_PAGES, PagePool, Pages
@@ -45,6 +47,8 @@ class Node:
         self.host = f"fleet-{role}-{number}"
         self.up = True
         self.boots = 0
+        self.jobs: set[Job] = set()  # requests inside
+        self._queue: deque[Job] = deque()  # those that wait for pages
         draw = world.faults.draw
         span = int(world.spec.clock_offset_seconds * SECOND)
         self.offset_ns = int((2 * draw(f"clock of {self.host}", 0) - 1) * span)
@@ -56,8 +60,8 @@ class Node:
 
     @property
     def load(self) -> int:
-        """How much it has to do, for whoever spreads the requests."""
-        raise NotImplementedError
+        """Requests inside, for whoever spreads them."""
+        return len(self.jobs)
 
     def wall(self) -> int:
         """Unix time in ns as this host's clock shows it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from lab.fleet.clock import MILLISECOND, SECOND
 from lab.fleet.job import Job
 from lab.fleet.node import HOP, Node, World
@@ -24,13 +22,6 @@ class PrefillNode(Node):
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, "prefill", number)
-        self.jobs: set[Job] = set()
-        self._queue: deque[Job] = deque()
-
-    @property
-    def load(self) -> int:
-        """Requests inside."""
-        return len(self.jobs)
 
     def admit(self, job: Job) -> None:
         """The request arrives."""

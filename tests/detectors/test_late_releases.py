@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from detectors.queries import Queries
 from engine_hooks import conventions as c
-from tests.detectors.test_soundness import ASKS, FIXTURES, judge, left_by_an_unseen_transfer, owners, play
+from tests.detectors.test_soundness import ASKS, FIXTURES, hold_against_content, judge, owners, play
 from tests.support.otlp import Fact
-from tests.support.toy_pair import Emitter, Read
+from tests.support.toy_pair import Emitter
 
 pytestmark = pytest.mark.slow
 
@@ -55,20 +55,7 @@ def test_however_late_a_release_comes_every_owner_is_the_content_truth(
 ) -> None:
     pair = play(asks, seed, lifo, vulnerable=True)
     post([*delayed(pair.prefill, by), *delayed(pair.decode, by), *pair.agent.facts])
-    verdicts = judge(store, pair)
-    rids = {one.uid: one.attributes[c.RID.name] for one in pair.facts if c.RID.name in one.attributes}
-    names = {rids[uid]: name for name, uid in pair.uids.items()}
-    for name, uid in pair.uids.items():
-        read = pair.truth.get(name, Read(name, uid, {}))
-        assert verdicts[uid]["verdict"] == ("violation" if read.foreign else "clean"), (name, verdicts[uid])
-        said = owners(store, read)
-        assert said.keys() == read.foreign.keys()
-        for where, owner in read.foreign.items():
-            part = said[where]
-            if part["scope"] == "unattributed":
-                assert left_by_an_unseen_transfer(asks, pair, owner)
-            else:
-                assert (names[part["donor_rid"]] if part["donor_rid"] else None) == owner, (name, where, part)
+    hold_against_content(store, asks, pair)
 
 
 @FIXTURES

@@ -60,6 +60,11 @@ def test_with_all_evidence_every_verdict_and_every_slot_is_the_content_truth(
 ) -> None:
     pair = play(asks, seed, lifo, vulnerable)
     post(pair.facts)
+    hold_against_content(store, asks, pair)
+
+
+def hold_against_content(store: Queries, asks: list[tuple[str, int, int, str]], pair: ToyPair) -> None:
+    """With all evidence there: every verdict, and the owner of every foreign slot, are those of the content."""
     verdicts = judge(store, pair)
     rids = {fact.uid: fact.attributes["pagewitness.rid"] for fact in pair.facts if "pagewitness.rid" in fact.attributes}
     names = {rids[uid]: name for name, uid in pair.uids.items()}
