@@ -29,11 +29,13 @@ class Assessments:
         self._requests = requests
         self._judge = judge
         self._histories: dict[tuple[str, str], PoolHistory] = {}
-        self._ready = False
         self._verdicts: dict[str, Verdict] = {}
         self._stored: dict[str, str] = {}
         self.pages = PageLists(store)
         self._prefixes = Prefixes(self.pages, requests, self.donors, self.verdict_of, self._page_size_of)
+        # all at once: one query each would be most of the work
+        everyone = (leg for each in joins.values() for join in each for leg in (join.decode, join.prefill))
+        self._prefixes.load(leg for leg in everyone if leg is not None)
 
     def verdict(self, uid: str) -> Verdict:
         """The verdict of a response of this batch, over all its ranks. `findings` must be there."""
@@ -60,10 +62,6 @@ class Assessments:
         """What a request reused of the caches of both nodes, in token positions of its prompt."""
         if join.why_not == DECODE_NOT_SEEN:
             return FINE
-        if not self._ready:  # all at once: one query each would be most of the work
-            self._ready = True
-            everyone = (leg for joins in self.joins.values() for one in joins for leg in (one.decode, one.prefill))
-            self._prefixes.load(leg for leg in everyone if leg is not None)
         # what decode had cached for it does not matter where it never read
         mine = self._prefixes.reuse(join.decode) if join.decode.read_tokens is not None else FINE
         if join.prefill is None:
