@@ -9,8 +9,7 @@ import os
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,54 +26,20 @@ from notify.answers import (
     ResponseAnswer,
     ResponsesAnswer,
 )
-from notify.cli import main
-from tests.support.scenarios import HOSTILE, LEAK, SOURCE, store_scenario
-from tests.support.verdicts import EVIDENCE_KEY, KEYS, RULE_SET
-
-SETTINGS = {
-    "PAGEWITNESS_PSEUDONYM_KEYS": ",".join(f"{key.id}:{key.secret.hex()}" for key in KEYS),
-    "PAGEWITNESS_EVIDENCE_KEY": f"{EVIDENCE_KEY.id}:{EVIDENCE_KEY.secret.hex()}",
-}
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Notify = Callable[..., Done]
+from tests.notify.asking import Notify, asking, serving
+from tests.support.scenarios import HOSTILE, LEAK, SOURCE
+from tests.support.verdicts import RULE_SET
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    """The service over the scenario `incident`, with names for all but one of its tenants."""
-    folder = tmp_path_factory.mktemp("service")
-    names = folder / "tenants.txt"
-    names.write_text("acme\nzenith\ncalm\n", encoding="utf-8")
-    store_scenario("incident", folder / "data")
-    settings = SETTINGS | {"PAGEWITNESS_TENANTS_FILE": str(names)}
-    with ServiceProcess(folder / "data", detect_every=600, settings=settings) as running:
+    with serving(tmp_path_factory.mktemp("service")) as running:
         yield running
 
 
 @pytest.fixture
 def notify(service: ServiceProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Notify:
-    """The command in this process, asking that service."""
-    for name in [name for name in os.environ if name.startswith("PAGEWITNESS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PAGEWITNESS_DATA_DIR", str(service.data_dir))
-
-    def run(*arguments: str, columns: int = 80) -> Done:
-        monkeypatch.setenv("COLUMNS", str(columns))
-        code = main(arguments)
-        out, err = capsys.readouterr()
-        return Done(code, out, err)
-
-    return run
+    return asking(service, monkeypatch, capsys)
 
 
 def affected(notify: Notify, tenant: str, *arguments: str) -> RecipientAnswer | DonorAnswer:
