@@ -29,6 +29,7 @@ class Assessments:
         self._requests = requests
         self._judge = judge
         self._histories: dict[tuple[str, str], PoolHistory] = {}
+        self._donors: dict[int, Donors] = {}  # by page size
         self._verdicts: dict[str, Verdict] = {}
         self._stored: dict[str, str] = {}
         self.pages = PageLists(store)
@@ -94,12 +95,15 @@ class Assessments:
 
     def donors(self, page_size: int) -> Donors:
         """Looks up who wrote a slot."""
-        return Donors(self._history, self._requests.join_of, self._requests.load, page_size)
+        if page_size not in self._donors:
+            self._donors[page_size] = Donors(self._history, self._requests.join_of, self._requests.load, page_size)
+        return self._donors[page_size]
 
     def _history(self, emitter: str, boot: str) -> PoolHistory:
         key = (emitter, boot)
         if key not in self._histories:
-            self._histories[key] = PoolHistory(self._store, self._judge.boots.get(emitter, boot))
+            boots = self._judge.boots
+            self._histories[key] = PoolHistory(self._store, boots.get(emitter, boot), self._requests.known)
         return self._histories[key]
 
     def _every_rank(self, joins: Sequence[Join], verdict: Verdict) -> Verdict:

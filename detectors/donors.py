@@ -79,6 +79,7 @@ class Donors:
         self._join_of = join_of
         self._preload = preload
         self._page_size = page_size
+        self._sent: dict[tuple[str, str, str], dict[int, _Sent]] = {}  # by the receiving leg
 
     def foreign_ranges(self, join: Join, pages: tuple[int, ...], first: int, last: int) -> list[ForeignRange]:
         """Owners of the token positions [first, last) that the decode leg read and its transfer did not write.
@@ -107,15 +108,14 @@ class Donors:
         self._preload({holder.leg.uid for holders in found for holder in holders if holder is not None})
 
     def _owners_of_read(self, join: Join, index: int, page: int, part: Part) -> list[Owned]:
-        source = _source_of(join, index, self._page_size)
-        if source is not None:
-            page_id, before_seq = source
+        sent = self._sent_to(join, index)
+        if sent is not None:
             assert join.prefill is not None  # a source page comes from its chunks
             # behind a chunk that never came, a later one brought what it should
-            tail = (max(part[0], _own_end(join, index, self._page_size)), part[1])
+            tail = (max(part[0], _own_end(join, index, sent, self._page_size)), part[1])
             if tail[0] >= tail[1]:
                 return []
-            return self.prefill_owners(join.prefill, page_id, tail, before_seq, "transfer_tail")
+            return self.prefill_owners(join.prefill, sent.page, tail, sent.seq, "transfer_tail")
         decode = join.decode
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         return self.decode_owners(decode, page, part, before, "stale_page")
@@ -173,20 +173,27 @@ class Donors:
         unattributed = [Owned(start, end, SlotOwner("unattributed", via))]
         if join is None or join.prefill is None or not join.prefill.sends_known:
             return unattributed, NO_PART  # nobody can say what was sent to it
-        source = _source_of(join, holder.index, self._page_size)
-        if source is None:
+        sent = self._sent_to(join, holder.index)
+        if sent is None:
             return [], part
         if not holder.leg.committed and holder.leg.read_tokens is None:
             return unattributed, NO_PART  # queued, but whether it landed was never seen
-        valid = _tokens_end(join, holder.index, self._page_size) - holder.index * self._page_size
+        valid = sent.tokens_end - holder.index * self._page_size
         found = []
         if start < min(valid, end):
             found.append(Owned(start, min(valid, end), SlotOwner("owned", via, holder.leg)))
         if max(start, valid) < end:
-            page_id, before_seq = source
             tail = (max(start, valid), end)
-            found += self.prefill_owners(join.prefill, page_id, tail, before_seq, "transfer_tail")
+            found += self.prefill_owners(join.prefill, sent.page, tail, sent.seq, "transfer_tail")
         return found, NO_PART
+
+    def _sent_to(self, join: Join, index: int) -> _Sent | None:
+        """What the transfer brought to the leg's page at this position."""
+        leg = join.decode
+        key = (leg.uid, leg.emitter, leg.boot)
+        if key not in self._sent:
+            self._sent[key] = _sent_by_index(join, self._page_size)
+        return self._sent[key].get(index)
 
 
 def _overlap(one: Part, other: Part) -> Part:
@@ -211,34 +218,34 @@ def _joined(found: list[Owned]) -> list[Owned]:
     return joined
 
 
-def _chunks_at(join: Join, index: int, page_size: int) -> Iterator[tuple[int, int, int, int]]:
-    """(source page, seq, first token, tokens) of each chunk that covers the page at this position of the leg."""
+class _Sent(NamedTuple):
+    """What a transfer brought to one page of the receiving leg: from which page, by the fact with which seq, and one
+    past the last token position that it validly wrote there."""
+
+    page: int
+    seq: int
+    tokens_end: int
+
+
+def _sent_by_index(join: Join, page_size: int) -> dict[int, _Sent]:
+    """By the position of the receiving leg's page: of several chunks, the last one that covers it is its source."""
+    sent: dict[int, _Sent] = {}
     if join.prefill is None:
-        return
+        return sent
     offset = (join.decode.prefix_tokens or 0) // page_size
     for chunk in join.prefill.chunks:
-        inside = index - offset - chunk.first_page
-        if 0 <= inside < len(chunk.pages):
-            yield chunk.pages[inside], chunk.seq, (offset + chunk.first_page) * page_size, chunk.tokens
+        first = offset + chunk.first_page
+        end = first * page_size + chunk.tokens
+        for index, page in enumerate(chunk.pages, first):
+            before = sent.get(index)
+            sent[index] = _Sent(page, chunk.seq, end if before is None else max(end, before.tokens_end))
+    return sent
 
 
-def _source_of(join: Join, index: int, page_size: int) -> tuple[int, int] | None:
-    """Source page on prefill, and the seq of the fact that queued it, for the leg's page at this position."""
-    found = None
-    for page, seq, _first, _tokens in _chunks_at(join, index, page_size):
-        found = (page, seq)
-    return found
-
-
-def _tokens_end(join: Join, index: int, page_size: int) -> int:
-    """One past the last token position that the transfer validly wrote on the page at this position."""
-    return max((first + tokens for _page, _seq, first, tokens in _chunks_at(join, index, page_size)), default=0)
-
-
-def _own_end(join: Join, index: int, page_size: int) -> int:
+def _own_end(join: Join, index: int, sent: _Sent, page_size: int) -> int:
     """One past the last slot of this page that holds what prefill computed for the request; 0 if none does."""
     assert join.prefill is not None
-    end = _tokens_end(join, index, page_size)
+    end = sent.tokens_end
     if join.prefill.written_end is not None:
         end = min(end, max(join.decode.prefix_tokens or 0, join.prefill.written_end))
     return end - index * page_size

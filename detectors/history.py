@@ -6,12 +6,13 @@ after weeks of uptime costs what it must and no more.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from detectors.boots import NO_SEQ_ABOVE, Boot
+from detectors.claims import NEVER, Claim, PageClaims
 from detectors.legs import Leg, expand_runs, legs_by_uid
 from detectors.queries import Queries
 
@@ -20,6 +21,9 @@ RELEASES = frozenset({"page.release", "page.release.shared"})
 
 FIRST_WINDOW = 4096
 """Facts that the first look back covers; each further one doubles."""
+
+KnownLegs = Callable[[str], Sequence[Leg]]
+"""The legs with this uid, as far as they were read already."""
 
 _COPIED = "span IN ('pagewitness.page.release', 'pagewitness.page.acquire', 'pagewitness.page.free')"
 """SQL: facts whose page ids may come from a device. They come in the order of what they tell of."""
@@ -41,29 +45,19 @@ class Holder:
         return max(self.written_start - begin, 0), min(self.written_end - begin, page_size)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A leg named the page as its own, by reserving or by sending it, at this seq; it gave it up at `released`, or has
-    not said so yet."""
-
-    seq: int
-    leg: Leg
-    released: int | None
-
-    def holds(self, at_seq: int) -> bool:
-        """Whether it held the page at this seq, as far as the evidence goes."""
-        return self.seq < at_seq and (self.released is None or self.released >= at_seq)
-
-
 class PoolHistory:
     """Holders of the pages of one pool: one emitter boot, component `kv`."""
 
-    def __init__(self, store: Queries, boot: Boot, first_window: int = FIRST_WINDOW) -> None:
+    def __init__(
+        self, store: Queries, boot: Boot, known: KnownLegs = lambda uid: (), first_window: int = FIRST_WINDOW
+    ) -> None:
         self._store = store
+        self._known = known
         self._boot = boot
         self._holders: dict[int, list[Holder]] = defaultdict(list)  # page -> holders, newest first
         self._holes = boot.drop_holes()  # seqs at or below which nothing is certain
-        self._claims: dict[int, list[Claim]] = defaultdict(list)  # page -> legs that named it as theirs
+        self._sorted_holes: list[int] | None = None
+        self._claims: dict[int, PageClaims] = defaultdict(PageClaims)
         if boot.config is not None and RELEASES & set(boot.config.hooks_missing):
             self._holes.append(NO_SEQ_ABOVE)  # legs may have held pages and never said so
         self._low: int | None = None  # seqs in [low, high) are loaded
@@ -88,10 +82,9 @@ class PoolHistory:
         while True:
             low = self._low
             assert low is not None
-            hole = max((hole for hole in self._holes if hole < before_seq), default=0)
-            if any(hole == NO_SEQ_ABOVE for hole in self._holes):
-                hole = before_seq
-            if any(self._rivals(claim, before_seq, leg, shared=shared) for claim in self._claims.get(page, ())):
+            hole = self._last_hole(before_seq)
+            claims = self._claims.get(page)
+            if claims is not None and claims.rivals(before_seq, leg, shared=shared):
                 yield None
                 return
             found = self._holders.get(page, [])
@@ -106,6 +99,16 @@ class PoolHistory:
                 return
             ceiling = low
             self._widen()
+
+    def _last_hole(self, before_seq: int) -> int:
+        """The highest seq below this one at or below which nothing is certain; this one where nothing ever is; or 0."""
+        if self._sorted_holes is None:
+            self._sorted_holes = sorted(self._holes)
+        holes = self._sorted_holes
+        if holes and holes[-1] == NO_SEQ_ABOVE:
+            return before_seq
+        place = bisect_left(holes, before_seq)
+        return holes[place - 1] if place else 0
 
     def _is_settled(self, before_seq: int) -> bool:
         """Whether every release from before this seq is here: a later one is, and no fact is missing up to it.
@@ -185,22 +188,33 @@ class PoolHistory:
         legs = self._legs({row["uid"] for row in (*releases, *present)})
         self._find_silent(legs.values())
         self._load_claims(where, params, legs)
-        touched = set()
+        touched: set[int] = set()
         for row in releases:
             if not row["pages_complete"]:
                 self._holes.append(row["at"])
-            for index, page in enumerate(expand_runs(row["pages_start"], row["pages_length"])):
-                holder = Holder(legs[row["uid"]], row["at"], index, row["written_start"], row["written_end"])
-                self._holders[page].append(holder)
-                touched.add(page)
+            leg, at, start, end = legs[row["uid"]], row["at"], row["written_start"], row["written_end"]
+            first = self._found_there(leg, start)
+            pages = expand_runs(row["pages_start"], row["pages_length"])
+            touched.update(pages[first:])
+            for index in range(first, len(pages)):
+                self._holders[pages[index]].append(Holder(leg, at, index, start, end))
         for page in touched:
             self._holders[page].sort(key=lambda holder: -holder.release_seq)
+        self._sorted_holes = None
 
-    @staticmethod
-    def _rivals(claim: Claim, at_seq: int, leg: Leg, *, shared: bool) -> bool:
-        if claim.leg.uid == leg.uid or not claim.holds(at_seq):
-            return False
-        return not shared or (claim.leg.tenant, claim.leg.tenant_key) != (leg.tenant, leg.tenant_key)
+    def _found_there(self, leg: Leg, written_start: int) -> int:
+        """So many leading pages of a leg's list it found filled and left alone: it says nothing about them.
+
+        Those alone of which every fact says so. A page that many requests share has many such holders, and a look-up
+        must not go through them all.
+        """
+        config = self._boot.config
+        if config is None:
+            return 0
+        tokens = min(leg.cached_tokens or 0, written_start)
+        if config.role != "prefill":  # what was not sent to it, as both nodes agreed
+            tokens = min(tokens, leg.prefix_tokens or 0)
+        return tokens // config.page_size
 
     def _load_claims(self, where: str, params: dict[str, object], legs: Mapping[str, Leg]) -> None:
         rows = self._store.rows(
@@ -210,12 +224,16 @@ class PoolHistory:
         )
         for row in rows:
             leg = legs[row["uid"]]
+            claim = Claim(row["seq"], leg, NEVER if leg.release_seq is None else leg.release_seq)
             for page in expand_runs(row["pages_start"], row["pages_length"]):
-                self._claims[page].append(Claim(row["seq"], leg, leg.release_seq))
+                self._claims[page].add(claim)
 
     def _legs(self, uids: set[str]) -> dict[str, Leg]:
-        found = legs_by_uid(self._store, sorted(uids))
-        return {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == (self._boot.emitter, self._boot.boot)}
+        mine = (self._boot.emitter, self._boot.boot)
+        known = (leg for uid in uids for leg in self._known(uid))
+        legs = {leg.uid: leg for leg in known if (leg.emitter, leg.boot) == mine}
+        found = legs_by_uid(self._store, sorted(uids - legs.keys()))
+        return legs | {leg.uid: leg for leg in found if (leg.emitter, leg.boot) == mine}
 
     def _find_silent(self, legs: Iterable[Leg]) -> None:
         """A leg that had pages and will not say which any more: its hook failed. Nobody knows when they went on."""

@@ -62,6 +62,7 @@ class Judgements:
         self._requests = requests
         self._judge = judge
         self._assessments = assessments
+        self._read: dict[str, list[ForeignRange]] = {}  # by response: what it read, itself
 
     def judge(self, joins: Sequence[Join], findings: Sequence[Finding]) -> Judgement:
         """Judge one response from its joins (one a rank) and the findings on it."""
@@ -69,8 +70,8 @@ class Judgements:
         primary = [finding for finding in contaminations if finding.rule != DERIVED]
         main = max(joins, key=lambda join: len(join.decode.ordinals))  # the fullest record speaks for all ranks
         ranges: list[ForeignRange] = []
-        if primary:  # of the ranks, the one that got least of what it read
-            ranges = self._foreign(min(joins, key=lambda join: self._assessments.covered(join) or 0), primary)
+        if primary:
+            ranges = self._foreign(joins, primary)
         elif contaminations:
             ranges = self._inherited(max(joins, key=lambda join: len(self._assessments.tainted(join))))
         tenant, tenant_key = recipient_tenant(main)
@@ -94,8 +95,16 @@ class Judgements:
         config = self._judge.boots.get(join.decode.emitter, join.decode.boot).config
         return config.model if config else ""
 
-    def _foreign(self, join: Join, contaminations: Sequence[Finding]) -> list[ForeignRange]:
-        """Everything between what the transfer covered and what was read, with its owners."""
+    def _foreign(self, joins: Sequence[Join], contaminations: Sequence[Finding]) -> list[ForeignRange]:
+        """Everything between what the transfer covered and what was read, with its owners: of the ranks, on the one
+        that got least of it. Kept, because those who reused its pages are asked for the same."""
+        join = min(joins, key=lambda join: self._assessments.covered(join) or 0)
+        uid = join.decode.uid
+        if uid not in self._read:
+            self._read[uid] = self._look_up(join, contaminations)
+        return self._read[uid]
+
+    def _look_up(self, join: Join, contaminations: Sequence[Finding]) -> list[ForeignRange]:
         first = min(finding.tokens_from or 0 for finding in contaminations)
         last = max(finding.tokens_to or 0 for finding in contaminations)
         page_size = self._assessments.page_size(join)
@@ -127,7 +136,7 @@ class Judgements:
         joins = self._assessments.joins[uid]
         primary = [f for f in self._assessments.findings.get(uid, ()) if f.effect == "contamination"]
         if primary:
-            ranges = self._foreign(min(joins, key=lambda join: self._assessments.covered(join) or 0), primary)
+            ranges = self._foreign(joins, primary)
             owners = [part.owner for part in ranges]
         else:
             runs = [run for join in joins for run in self._assessments.tainted(join)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from detectors.boots import Boots
@@ -44,6 +44,7 @@ class Requests:
         self._complete_rooms: set[int] = set()
         self._crowded_rooms: set[int] = set()
         self._joins: dict[tuple[str, str, str], Join] = {}  # (uid, emitter, boot) of the decode leg
+        self._known: dict[tuple[str, str, str], Join | None] = {}
         self._orphans: dict[tuple[int, ...], set[str]] = {}  # rooms -> prefill legs without a decode leg
 
     def load(self, uids: Iterable[str]) -> None:
@@ -58,6 +59,10 @@ class Requests:
         found = {uid for room, named in uids_of.items() if room not in crowded for uid in named}
         self._add(sorted(found - self._legs.keys()))
         self._complete_rooms |= rooms
+
+    def known(self, uid: str) -> Sequence[Leg]:
+        """The legs with this uid, one a rank, if they were loaded; nothing is asked of the store."""
+        return self._legs.get(uid, ())
 
     def _add(self, uids: list[str]) -> None:
         ranks: dict[str, list[Leg]] = {uid: [] for uid in uids}
@@ -128,14 +133,21 @@ class Requests:
 
     def join_of(self, leg: Leg) -> Join | None:
         """The join of one decode leg; None for a leg of a prefill node, unless it has to stand for its response."""
+        key = (leg.uid, leg.emitter, leg.boot)
+        if key not in self._known:  # each leg is asked about once for every page that it held
+            self._known[key] = self._join_of(leg)
+        return self._known[key]
+
+    def _join_of(self, asked: Leg) -> Join | None:
+        self.load([asked.uid])
+        place = (asked.emitter, asked.boot)  # the leg as it is known here, whoever read it
+        leg = next((one for one in self._legs[asked.uid] if (one.emitter, one.boot) == place), asked)
         if role_of(leg, self._boots) == "prefill":
-            self.load([leg.uid])
             return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
         if leg.alone:
             return Join(leg, None, "", NO_PREFILL)
         key = (leg.uid, leg.emitter, leg.boot)
         if key not in self._joins:
-            self.load([leg.uid])
             neighbours = self._neighbours(leg)
             decodes = [other for other in neighbours if role_of(other, self._boots) != "prefill"]
             prefills = [other for other in neighbours if role_of(other, self._boots) == "prefill"]
