@@ -7,16 +7,20 @@ from typing import Any
 import typer
 
 from lab.engine.cli import app as engine
-from lab.fleet.command import EXAMPLES, fleet
+from lab.fleet.command import EXAMPLES as FLEET_EXAMPLES
+from lab.fleet.command import fleet
+from lab.incident.command import EXAMPLES as INCIDENT_EXAMPLES
+from lab.incident.command import incident
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The recorded leak, the real engine on a CPU, and a simulated fleet.",
+    help="The recorded leak, the real engine on a CPU, a simulated fleet, and a simulated incident.",
 )
 app.add_typer(engine, name="engine")
-app.command("fleet", epilog=EXAMPLES)(fleet)
+app.command("fleet", epilog=FLEET_EXAMPLES)(fleet)
+app.command("incident", epilog=INCIDENT_EXAMPLES)(incident)
 
 
 _FORWARDED: dict[str, Any] = {

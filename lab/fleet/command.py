@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
 from lab.engine.errors import LabError
-from lab.engine.progress import say_on_stderr
 from lab.fleet import damage as damages
 from lab.fleet import faults
+from lab.progress import counted
 from notify.exit_codes import ExitCode
 
 EXAMPLES = """
@@ -27,7 +26,6 @@ Examples:
 """
 
 Made = TypeVar("Made")
-_LINES = 10
 
 
 def fleet(
@@ -78,7 +76,7 @@ def fleet(
     try:
         check_folder(out)
         posted: list[Posted] = []
-        with _progress(requests) as tell:
+        with counted("requests that have arrived", requests) as (tell, _):
             done = run_fleet(spec, posted.append, tell)
         bodies = damages.damaged(posted, wounds, damage_seed)
         write(out, done, bodies, " ".join(["pagewitness lab fleet", *filter(None, words)]))
@@ -97,29 +95,3 @@ def _usage(make: Callable[[], Made]) -> Made:
     except ValueError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(ExitCode.USAGE) from error
-
-
-@contextmanager
-def _progress(requests: int) -> Iterator[Callable[[int], None]]:
-    """Shows how many requests have arrived: a bar on a terminal, else a line for each tenth."""
-    if not sys.stderr.isatty():
-        yield _lines(requests)
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("requests", total=requests)
-        yield lambda arrived: bar.update(task, completed=arrived)
-
-
-def _lines(requests: int) -> Callable[[int], None]:
-    told = [0]
-
-    def tell(arrived: int) -> None:
-        tenth = arrived * _LINES // requests
-        if tenth > told[0]:
-            told[0] = tenth
-            say_on_stderr(f"{arrived} of {requests} requests have arrived")
-
-    return tell

@@ -44,7 +44,7 @@ class Node:
         self.world = world
         self.role = role
         self.number = number
-        self.host = f"fleet-{role}-{number}"
+        self.host = f"{world.spec.name}-{role}-{number}"
         self.up = True
         self.boots = 0
         self.jobs: set[Job] = set()  # requests inside

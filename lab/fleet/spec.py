@@ -32,7 +32,7 @@ class TrafficSpec:
 @dataclass(frozen=True, slots=True)
 class Planted:
     """So many requests of one label that are asked in a part of the run, with prompts of a length of their own. They
-    begin a conversation, and nobody goes away from them."""
+    begin a conversation, nobody goes away from them, and each is answered by two tokens or more."""
 
     count: int
     traffic: str  # a label
@@ -40,6 +40,7 @@ class Planted:
     end: float
     shortest: int  # tokens
     longest: int
+    tenant: int | None = None  # its number; None: anybody's
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class FleetSpec:
     bulk_encoder: bool = True  # the same bytes as the agent's own, faster
     start: datetime = START
     model: str = "fleet"
-    name: str = "fleet"  # of two fleets with different names, no two ids are the same
+    name: str = "fleet"  # of two fleets with different names, no two hosts or ids are the same
 
     def __post_init__(self) -> None:
         """Raises ValueError for a fleet that could not serve its own traffic."""

@@ -31,19 +31,23 @@ class ResponseTruth:
     foreign: SlotTruth = field(default_factory=lambda: _NONE)
     through_cache: SlotTruth = field(default_factory=lambda: _NONE)
     derived: bool = False  # it attended over KV that was computed over foreign KV, or over foreign KV from a cache
+    owners: set[int] = field(default_factory=set)  # of `foreign`
+    legs: list[bytes] = field(default_factory=list)  # uids of its decode legs
+    prefill: bytes = b""  # uid of its prefill leg
 
     @property
     def affected(self) -> bool:
         """Whether it attended over foreign KV in any way."""
-        return bool(len(self.foreign)) or self.derived
+        return bool(self.owners) or self.derived
 
 
 @dataclass(slots=True)
 class Truth:
     """The truth of every response that was affected, by request index; those that read and are not here read nothing
-    foreign."""
+    foreign. `slots`: whether each slot is kept, or only whose they were: a prompt of a million tokens has a million."""
 
     workload: Workload
+    slots: bool = True
     affected: dict[int, ResponseTruth] = field(default_factory=dict)
     readers: int = 0
 
@@ -67,9 +71,14 @@ class Truth:
         job.tainted = True
         said = self.affected.setdefault(job.index, ResponseTruth())
         size = pool.page_size
-        said.foreign = self._with(said.foreign, pages, direct, size, writer, placed)
-        said.through_cache = self._with(said.through_cache, pages, cached, size, writer, placed)
+        said.legs, said.prefill = job.leg_uids, job.prefill_leg.uid
         said.derived |= derived
+        owners = self._owners(writer[direct], placed[direct])
+        said.owners |= set(_distinct(owners))
+        if self.slots:
+            said.foreign = _with(said.foreign, pages, direct, size, writer, owners)
+            owners = self._owners(writer[cached], placed[cached])
+            said.through_cache = _with(said.through_cache, pages, cached, size, writer, owners)
 
     def _right(self, job: Job, writer: Slots, placed: Slots, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of these slots hold KV of the request's own tokens that came the right way."""
@@ -82,22 +91,33 @@ class Truth:
             right |= came & (writer == one) & (positions < limit)
         return right
 
-    def _with(
-        self, known: SlotTruth, pages: Slots, positions: NDArray[np.int64], size: int, writer: Slots, placed: Slots
-    ) -> SlotTruth:
-        if not len(positions):
-            return known
-        wrote, stood = writer[positions].astype(np.int64), placed[positions].astype(np.int64)
+    def _owners(self, writer: Slots, placed: Slots) -> NDArray[np.int64]:
+        """Whose KV is in slots with this content."""
+        wrote, stood = writer.astype(np.int64), placed.astype(np.int64)
         owner = wrote.copy()
-        for pair in _sorted_once(wrote << 32 | stood).tolist():
+        for pair in _distinct(wrote << 32 | stood):
             one, other = pair >> 32, pair & 0xFFFFFFFF
             if one and other and one != other and self.workload.common(one - 1, other - 1):
                 owner[(wrote == one) & (stood == other)] = other
-        rows = np.stack([pages[positions // size], positions % size, wrote - 1, owner - 1], axis=1)
-        return _once(np.concatenate([known, rows])) if len(known) else rows
+        return owner - 1
 
 
-def _distinct(values: Slots) -> list[int]:
+def _with(
+    known: SlotTruth,
+    pages: Slots,
+    positions: NDArray[np.int64],
+    size: int,
+    writer: Slots,
+    owners: NDArray[np.int64],
+) -> SlotTruth:
+    if not len(positions):
+        return known
+    wrote = writer[positions].astype(np.int64) - 1
+    rows = np.stack([pages[positions // size], positions % size, wrote, owners], axis=1)
+    return _once(np.concatenate([known, rows])) if len(known) else rows
+
+
+def _distinct(values: Slots | NDArray[np.int64]) -> list[int]:
     """The distinct values of few long runs."""
     if not len(values):
         return []

@@ -64,6 +64,19 @@ class Workload:
         return max((min(tokens, mine[node]) for node, tokens in self.chain(other) if node in mine), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What is drawn of each request before prompts that go on with others are put together."""
+
+    arrival: Ints
+    tenant: Ints
+    fresh: Ints  # tokens of the prompt that are its own
+    output: Ints
+    label: NDArray[np.int64]
+    goes_on: NDArray[np.bool_]
+    patience: NDArray[np.float64]
+
+
 def make(spec: FleetSpec) -> Workload:
     """Draw the traffic. Everything comes from the spec's seed."""
     traffic, count = spec.traffic, spec.requests
@@ -79,7 +92,7 @@ def make(spec: FleetSpec) -> Workload:
     preamble = random.integers(0, traffic.preamble + 1, traffic.tenants)
     goes_on = random.random(count) < traffic.goes_on
     patience = np.where(random.random(count) < traffic.aborts, random.exponential(3 * SECOND, count), -1)
-    _plant(spec, random, arrival, fresh, label, goes_on, patience)
+    _plant(spec, random, Drawn(arrival, tenant, fresh, output, label, goes_on, patience))
     prompt, parent, shared = _trees(spec, tenant, fresh, output, preamble, goes_on)
     names = tuple(bytes.fromhex(pseudonym(PSEUDONYM_KEY, tenant_name(number))) for number in range(traffic.tenants))
     assert NO_TENANT not in names
@@ -88,28 +101,23 @@ def make(spec: FleetSpec) -> Workload:
     )
 
 
-def _plant(
-    spec: FleetSpec,
-    random: np.random.Generator,
-    arrival: Ints,
-    fresh: Ints,
-    label: NDArray[np.int64],
-    goes_on: NDArray[np.bool_],
-    patience: NDArray[np.float64],
-) -> None:
+def _plant(spec: FleetSpec, random: np.random.Generator, drawn: Drawn) -> None:
     """Make some of the requests those that the spec plants; each is one of them at most."""
-    taken = np.zeros(len(arrival), np.bool_)
+    taken = np.zeros(len(drawn.arrival), np.bool_)
     for one in spec.planted:
-        inside = (arrival >= one.start * SECOND) & (arrival < one.end * SECOND) & ~taken
+        inside = (drawn.arrival >= one.start * SECOND) & (drawn.arrival < one.end * SECOND) & ~taken
         places = np.nonzero(inside)[0]
         if len(places) < one.count:
             raise ValueError(f"{one.count} planted requests do not fit: {len(places)} arrive in their time")
         chosen = random.choice(places, one.count, replace=False)
         taken[chosen] = True
-        fresh[chosen] = random.integers(one.shortest, one.longest + 1, one.count)
-        label[chosen] = TRAFFIC.index(one.traffic)
-        goes_on[chosen] = False
-        patience[chosen] = -1
+        drawn.fresh[chosen] = random.integers(one.shortest, one.longest + 1, one.count)
+        drawn.output[chosen] = np.maximum(drawn.output[chosen], 2)  # an answer of one token reads nothing on decode
+        drawn.label[chosen] = TRAFFIC.index(one.traffic)
+        drawn.goes_on[chosen] = False
+        drawn.patience[chosen] = -1
+        if one.tenant is not None:
+            drawn.tenant[chosen] = one.tenant
 
 
 def tenant_name(number: int) -> str:
