@@ -18,7 +18,11 @@ CUSTOMER = "customer"
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Ids of the responses that read, themselves, KV of another tenant: by traffic label, and how many by tenant."""
+    """Ids of the responses that read, themselves, KV of another tenant: by traffic label, and how many by tenant.
+
+    KV of internal tests is the operator's own, as `notify` has it (docs/api-affected.md#scopes): who read no other is
+    not among them.
+    """
 
     by_label: Mapping[str, frozenset[str]]
     of_customers: Mapping[str, int]  # by pseudonym
@@ -35,7 +39,8 @@ class Truth:
         for index, said in fleet.truth.affected.items():
             mine, uid = int(work.tenant[index]), said.legs[-1].hex()
             prefills[uid] = said.prefill.hex()
-            if all(owner < 0 or int(work.tenant[owner]) == mine for owner in said.owners):
+            others = [owner for owner in said.owners if owner >= 0 and int(work.tenant[owner]) != mine]
+            if all(TRAFFIC[int(work.traffic[owner])] == "internal" for owner in others):
                 continue
             label = TRAFFIC[int(work.traffic[index])]
             found[label].add(uid)
