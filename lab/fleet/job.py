@@ -20,9 +20,9 @@ class Job:
         "aborted", "backup", "cache_used", "concluded", "decode", "decode_leg", "decode_number", "decode_pages",
         "decode_prefix", "decode_state", "deferred", "destination", "first_step", "index", "landings", "leg_uids",
         "namespace", "number", "output", "placeholder", "prefill", "prefill_cached", "prefill_computed",
-        "prefill_leg", "prefill_pages", "prefill_state", "prefill_tainted", "prefill_used", "prompt", "queued_pages",
-        "queued_tokens", "read", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot", "steps_before",
-        "tainted", "tenant", "told_complete", "traffic", "written",
+        "prefill_leg", "prefill_pages", "prefill_state", "prefill_tainted", "prefill_uid", "prefill_used", "prompt",
+        "queued_pages", "queued_tokens", "read", "reused", "rid", "rid_digest", "room", "room_digest", "runs", "slot",
+        "steps_before", "tainted", "tenant", "told_complete", "traffic", "written",
     )  # fmt: skip
 
     def __init__(self, index: int, rid: str, room: int, tenant: bytes, traffic: int, prompt: int, output: int) -> None:
@@ -62,6 +62,7 @@ class Job:
         self.backup: tuple[Slots, Flags] | None = None
         # prefill
         self.prefill_leg: Leg
+        self.prefill_uid = b""
         self.prefill_state = "new"  # new, waiting, queued, computing, over
         self.placeholder = False
         self.told_complete = False  # decode heard from prefill that everything has landed

@@ -27,6 +27,7 @@ class PrefillNode(Node):
         """The request arrives."""
         self.jobs.add(job)
         job.prefill_leg = self.facts.leg(job)
+        job.prefill_uid = job.prefill_leg.uid
         job.prefill_state = "waiting"
         if job.prompt <= self.world.spec.prefill_limit:
             self.facts.admitted(job, job.prefill_leg)

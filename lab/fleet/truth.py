@@ -71,7 +71,7 @@ class Truth:
         job.tainted = True
         said = self.affected.setdefault(job.index, ResponseTruth())
         size = pool.page_size
-        said.legs, said.prefill = job.leg_uids, job.prefill_leg.uid
+        said.legs, said.prefill = job.leg_uids, job.prefill_uid
         said.derived |= derived
         owners = self._owners(writer[direct], placed[direct])
         said.owners |= set(_distinct(owners))
@@ -93,13 +93,16 @@ class Truth:
 
     def _owners(self, writer: Slots, placed: Slots) -> NDArray[np.int64]:
         """Whose KV is in slots with this content."""
-        wrote, stood = writer.astype(np.int64), placed.astype(np.int64)
-        owner = wrote.copy()
-        for pair in _distinct(wrote << 32 | stood):
-            one, other = pair >> 32, pair & 0xFFFFFFFF
-            if one and other and one != other and self.workload.common(one - 1, other - 1):
-                owner[(wrote == one) & (stood == other)] = other
-        return owner - 1
+        content = writer.astype(np.int64) << 32 | placed
+        starts = np.flatnonzero(np.diff(content, prepend=-1))  # of few long runs
+        known = {pair: self._owner(pair >> 32, pair & 0xFFFFFFFF) for pair in set(content[starts].tolist())}
+        of_runs = np.array([known[pair] for pair in content[starts].tolist()], np.int64)
+        return np.repeat(of_runs, np.diff(starts, append=len(content)))
+
+    def _owner(self, wrote: int, stood: int) -> int:
+        if wrote and stood and wrote != stood and self.workload.common(wrote - 1, stood - 1):
+            return stood - 1
+        return wrote - 1
 
 
 def _with(
