@@ -15,7 +15,7 @@ ARGS ?=
 # A process for each core, up to four: each has stores of its own, which take memory.
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help venv demo engine-demo test test-slow test-engine test-engine-all lint types layers bench overhead docs lock dist clean
+.PHONY: help venv demo engine-demo incident test test-slow test-engine test-engine-all lint types layers bench overhead docs lock dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 20
@@ -36,6 +36,9 @@ demo: $(STAMP) ## replay the recorded capture of a leak, and say who was affecte
 
 engine-demo: $(STAMP) ## the same live: a vulnerable and a fixed engine pair on this CPU (Linux, root, 2.6 GB of disk)
 	@$(PY) -m lab.engine_demo $(ARGS)
+
+incident: $(STAMP) ## simulate the incident of August and September 2026, ask who was affected, and hold it against the truth
+	@$(PY) -m pagewitness lab incident $(ARGS)
 
 test: lint types layers ## lint, types, layers, and every test that needs no engine and is not slow
 	@echo "== tests"

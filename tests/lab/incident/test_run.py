@@ -3,22 +3,14 @@ with telemetry lost nothing false is, and what is missing is unknown."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from collector.store import Store
-from detectors.runner import Runner
-from lab.fleet.agent import Posted
 from lab.incident.held import Result
+from tests.lab.incident.losses import hold_with_losses, losing, unknown_in
 from tests.support.incidents import CUSTOMERS, INTERNAL, RESEARCHER, run_small
 from tests.support.stores import fresh_store
-
-LATER = timedelta(minutes=5)
-"""By then, whoever is silent is known to be."""
 
 
 def wrong(result: Result) -> list[Result]:
@@ -72,26 +64,6 @@ def test_it_is_the_same_judged_bit_by_bit() -> None:
     assert bit_by_bit.answer.derived == at_once.answer.derived
 
 
-def losing(seed: int, share: float, kept: list[bytes]) -> Callable[[Posted], bool]:
-    """Loses so many of the bodies; those that get through go to `kept`."""
-    draw = random.Random(seed)
-
-    def keep(body: Posted) -> bool:
-        if draw.random() < share:
-            return False
-        kept.append(body.data)
-        return True
-
-    return keep
-
-
-def unknown_in(store: Store) -> set[str]:
-    """Ids of responses that are unknown once nothing is waited for any more."""
-    handle = store.handle()
-    Runner(handle, now=lambda: datetime.now(UTC) + LATER).run_once()
-    return {row["response_uid"] for row in handle.rows("SELECT response_uid FROM responses WHERE verdict = 'unknown'")}
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_lost_telemetry_makes_nothing_false_and_what_is_missed_unknown(seed: int) -> None:
     kept: list[bytes] = []
@@ -99,14 +71,3 @@ def test_lost_telemetry_makes_nothing_false_and_what_is_missed_unknown(seed: int
         result = run_small(store, keep=losing(seed, 0.1, kept))
         unknown = unknown_in(store)
     hold_with_losses(result, unknown, kept)
-
-
-def hold_with_losses(result: Result, unknown: set[str], kept: list[bytes]) -> None:
-    """Nothing false is named, and of whom nobody is told it is said that nobody knows. Of a response all of whose facts
-    were lost, nothing at all is said."""
-    true = result.truth.by_label["customer"]
-    assert result.affected <= true
-    assert {row.response_id for row in result.everybodys.responses} <= result.truth.in_any_way
-    for uid in true - result.affected:
-        legs = {uid, result.truth.prefills[uid]}
-        assert legs & unknown or not any(bytes.fromhex(leg) in body for leg in legs for body in kept), uid
