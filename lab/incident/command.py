@@ -24,6 +24,8 @@ Examples:
   pagewitness lab incident
 
   pagewitness lab incident --seed 11 --requests 5000 --store incident-11
+
+  pagewitness lab incident --requests 3000 --all-seeds
 """
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells have it."""
@@ -37,31 +39,40 @@ def incident(
     store: Annotated[
         Path | None, typer.Option("--store", help="Keep the store in this new or empty folder, to go on asking.")
     ] = None,
+    all_seeds: Annotated[
+        bool, typer.Option("--all-seeds", help="Once for each of five seeds, with a line each; nothing is kept.")
+    ] = False,
 ) -> None:
     """Simulate the incident of 27 August to 9 September 2026, and ask who was affected.
 
     Exit code 0: the answer is exactly the truth; 1: it is not; 130: interrupted.
     """
     from lab.fleet.files import check_folder
-    from lab.incident.scenario import fleets
+    from lab.incident.scenario import SEEDS, fleets
 
     try:
-        specs = fleets(seed, requests)
+        each = [fleets(one, requests) for one in (SEEDS if all_seeds else (seed,))]
         if store is not None:
             check_folder(store)
     except (ValueError, LabError) as error:
         print(error, file=sys.stderr)
         raise typer.Exit(ExitCode.USAGE) from error
+    if all_seeds and store is not None:
+        print("--all-seeds keeps nothing: leave --store out, or name one --seed", file=sys.stderr)
+        raise typer.Exit(ExitCode.USAGE)
+    right = True
     try:
-        result = _run(specs, store)
+        for specs in each:
+            result = _run(specs, store)
+            right &= result.right
+            print(json.dumps(result.figures()), flush=True)
     except KeyboardInterrupt:
         kept = f": {store} holds what was stored until then, and opens" if store is not None else ""
         say_on_stderr(f"interrupted{kept}")
         raise typer.Exit(INTERRUPTED) from None
     if store is not None:
         _tell_next(store)
-    print(json.dumps(result.figures()))
-    raise typer.Exit(ExitCode.OK if result.right else ExitCode.ERROR)
+    raise typer.Exit(ExitCode.OK if right else ExitCode.ERROR)
 
 
 def _run(fleets: tuple[FleetSpec, FleetSpec], folder: Path | None) -> Result:

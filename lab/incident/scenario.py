@@ -33,6 +33,9 @@ LEFT_OUT = {"internal": 9, "researcher": 14}
 AFTER = 5
 """Prompts of customers that were, after it."""
 
+SEEDS = (1, 7, 23, 101, 4_711)
+"""Of the traffic, for those who want to see that the number does not depend on one."""
+
 FEWEST = 3_000
 """Requests, of both models. With fewer, hardly any would arrive between the correction and the end."""
 

@@ -9,15 +9,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from lab.cli import app
-from lab.engine.progress import say_on_stderr
+from lab.engine.progress import say_nothing, say_on_stderr
+from lab.fleet.spec import FleetSpec
 from lab.incident import command
+from lab.incident.held import Result as Answered
 from lab.incident.run import run
+from lab.incident.scenario import SEEDS
 from tests.repo.tree import ROOT
 from tests.support.incidents import CUSTOMERS, small_incident
 from tests.support.stores import fresh_store
@@ -42,6 +46,7 @@ def incident(*words: str) -> Result:
         (["--requests", "-1"], "take 3000 or more"),
         (["--requests", "many"], "as an integer"),
         (["--seed", "-1"], "greater than or equal to 0"),
+        (["--all-seeds"], "--all-seeds keeps nothing: leave --store out, or name one --seed"),
     ],
     ids=" ".join,
 )
@@ -73,6 +78,25 @@ def test_the_last_word_is_one_json_line_and_the_exit_code_says_whether_it_is_rig
     figures = json.loads(done.stdout)
     assert (figures["affected"], figures["truth"]) == (CUSTOMERS if right else 0, CUSTOMERS)
     assert f"notify incident affected oversized-prompts --data-dir {tmp_path / 'kept'}" in done.stderr
+
+
+def test_all_seeds_are_five_lines_and_one_wrong_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with fresh_store() as store:
+        good = run(store, *small_incident(), say_nothing)
+    bad = replace(good, min_input_tokens=0)
+    seeds: list[int] = []
+
+    def fake(specs: tuple[FleetSpec, FleetSpec], _folder: Path | None) -> Answered:
+        seeds.append(specs[0].seed)
+        return bad if specs[0].seed == SEEDS[2] else good
+
+    monkeypatch.setattr(command, "_run", fake)
+    done = incident("--all-seeds")
+    assert done.exit_code == 1
+    assert tuple(seeds) == SEEDS
+    assert [json.loads(line)["min_input_tokens"] == 0 for line in done.stdout.splitlines()] == [False] * 2 + [True] + [
+        False
+    ] * 2
 
 
 @contextmanager

@@ -6,11 +6,10 @@ import pytest
 
 from lab.engine.progress import say_nothing
 from lab.incident.run import run
-from lab.incident.scenario import AFFECTED, FEWEST, LEFT_OUT, MODEL, POOL, fleets
+from lab.incident.scenario import AFFECTED, FEWEST, LEFT_OUT, MODEL, POOL, SEEDS, fleets
 from tests.lab.incident.losses import hold_with_losses, losing, unknown_in
 from tests.support.stores import fresh_store
 
-SEEDS = (1, 7, 23, 101, 4_711)
 LOST = 0.01
 
 
