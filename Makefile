@@ -15,7 +15,7 @@ ARGS ?=
 # A process for each core, up to four: each has stores of its own, which take memory.
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help venv demo engine-demo incident test test-slow test-engine test-engine-all lint types layers bench overhead docs lock dist clean
+.PHONY: help venv demo engine-demo incident test test-slow test-incident test-engine test-engine-all lint types layers bench overhead docs lock dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 20
@@ -49,6 +49,9 @@ test-slow: $(STAMP) ## the slow tests
 	@$(PY) -m pytest -q -m slow --timeout 600 $(AT_ONCE) $(ARGS)
 	@echo "== verdicts against content, thoroughly"
 	@HYPOTHESIS_PROFILE=thorough $(PY) -m pytest -q tests/detectors/test_soundness.py --timeout 600 $(AT_ONCE) --dist load $(ARGS)
+
+test-incident: $(STAMP) ## the incident at its real size: five seeds, and lost telemetry (half an hour and more)
+	@$(PY) -m pytest -q -m "incident or slow" tests/lab/incident --timeout 3600 $(ARGS)
 
 test-engine: $(STAMP) ## the tests on the real engine, which it installs first; a skip is a failure
 	@echo "== engine: installing into .lab/, its own environment"
