@@ -8,7 +8,7 @@ from detectors.coverage import covered_tokens
 from detectors.donors import Donors
 from detectors.findings import Finding
 from detectors.history import PoolHistory
-from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, Join
+from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, RESUMED, Join
 from detectors.legs import Leg
 from detectors.pages import PageLists
 from detectors.prefixes import FINE, Prefixes, Reuse, Run
@@ -16,6 +16,7 @@ from detectors.queries import Queries
 from detectors.requests import Requests
 from detectors.verdicts import Judge, Verdict, combine
 
+_UNVOUCHED, _OPEN = frozenset({"resumed_unvouched"}), frozenset({"resumed_pending"})
 _STORED = "SELECT verdict FROM responses WHERE response_uid = {uid:String}"
 
 
@@ -63,6 +64,8 @@ class Assessments:
         """What a request reused of the caches of both nodes, in token positions of its prompt."""
         if join.why_not == DECODE_NOT_SEEN:
             return FINE
+        if join.resumed is not None:
+            return self._of_resumed(join.decode, join.resumed)
         # what decode had cached for it does not matter where it never read
         mine = self._prefixes.reuse(join.decode) if join.decode.read_tokens is not None else FINE
         if join.prefill is None:
@@ -72,6 +75,17 @@ class Assessments:
         end = join.decode.prompt_tokens or 0
         carried = tuple(Run(run.start, max(run.end, end), run.source) for run in sent.tainted)
         return Reuse(mine.gaps | sent.gaps, mine.waiting | sent.waiting, mine.tainted + carried)
+
+    def _of_resumed(self, leg: Leg, first: Leg) -> Reuse:
+        """What was kept of a leg that was put aside is as good as the verdict of that leg."""
+        if leg.read_tokens is None:
+            return FINE
+        verdict = self.verdict_of(first.uid)
+        if verdict == "violation":
+            return Reuse(tainted=(Run(0, leg.read_tokens, first.uid),))
+        if verdict == "clean":
+            return FINE
+        return Reuse(gaps=_UNVOUCHED) if verdict == "unknown" else Reuse(waiting=_OPEN)
 
     def tainted(self, join: Join) -> tuple[Run, ...]:
         """What it read of KV that is foreign, or was computed over foreign KV, by way of a cache."""
@@ -112,7 +126,7 @@ class Assessments:
             return verdict
         doubts = set()
         sides: dict[str, list[Leg | None]] = {"decode": [join.decode for join in joins]}
-        if any(join.why_not != NO_PREFILL for join in joins):
+        if any(join.why_not not in (NO_PREFILL, RESUMED) for join in joins):
             sides["prefill"] = [join.prefill for join in joins]
         for role, legs in sides.items():
             emitters = {(leg.emitter, leg.boot) for leg in legs if leg is not None}

@@ -18,6 +18,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
+from detectors.coverage import covered_tokens
 from detectors.history import Holder, PoolHistory
 from detectors.joins import Join
 from detectors.legs import Leg
@@ -171,6 +172,8 @@ class Donors:
         if holder.index < prefix // self._page_size:
             return [], part  # a shared prefix page: this leg wrote nothing there
         unattributed = [Owned(start, end, SlotOwner("unattributed", via))]
+        if join is not None and join.resumed is not None:
+            return self._loaded(via, join, holder, part)
         if join is None or join.prefill is None or not join.prefill.sends_known:
             return unattributed, NO_PART  # nobody can say what was sent to it
         sent = self._sent_to(join, holder.index)
@@ -186,6 +189,25 @@ class Donors:
             tail = (max(start, valid), end)
             found += self.prefill_owners(join.prefill, sent.page, tail, sent.seq, "transfer_tail")
         return found, NO_PART
+
+    def _loaded(self, via: str, join: Join, holder: Holder, part: Part) -> tuple[list[Owned], Part]:
+        """What came back from host memory for a leg that was put aside: its own, where a transfer had filled it."""
+        start, end = part
+        loaded = min((join.decode.loaded_tokens or 0) - holder.index * self._page_size, end)
+        if start >= loaded:
+            return [], part
+        mine = self._filled(join)
+        owner = SlotOwner("owned", via, holder.leg) if mine else SlotOwner("unattributed", via)
+        return [Owned(start, loaded, owner)], (loaded, end)
+
+    def _filled(self, join: Join | None) -> bool:
+        """Whether the prompt of the leg that was put aside first is known to have come whole."""
+        if join is not None and join.resumed is not None:
+            return self._filled(self._join_of(join.resumed))
+        if join is None or join.prefill is None or not join.prefill.sends_known or join.decode.prompt_tokens is None:
+            return False
+        covered = covered_tokens(join.decode, join.prefill, self._page_size)
+        return not join.decode.prefix_tokens and covered is not None and covered >= join.decode.prompt_tokens
 
     def _sent_to(self, join: Join, index: int) -> _Sent | None:
         """What the transfer brought to the leg's page at this position."""

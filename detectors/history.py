@@ -193,6 +193,8 @@ class PoolHistory:
             if not row["pages_complete"]:
                 self._holes.append(row["at"])
             leg, at, start, end = legs[row["uid"]], row["at"], row["written_start"], row["written_end"]
+            if leg.resumes:  # what it loaded, it did not compute
+                start = max(start, leg.loaded_tokens or 0)
             first = self._found_there(leg, start)
             pages = expand_runs(row["pages_start"], row["pages_length"])
             touched.update(pages[first:])

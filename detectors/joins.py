@@ -13,11 +13,12 @@ the room is proved to have ended before, or begun after, both of its legs, and l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from detectors.clocks import Clocks
 from detectors.legs import Leg
 from detectors.lifetimes import closed, ended_before
+from detectors.resumptions import resumed_leg
 
 DECODE_NOT_SEEN = "decode_leg_not_seen"
 """Why a join has a prefill leg in the place of its decode leg: nothing else is known of the response."""
@@ -28,18 +29,25 @@ NO_PREFILL = "no_prefill"
 """Why a decode leg has no prefill leg, and never had one: the engine's fake backend stood in for it."""
 
 
+RESUMED = "resumed"
+"""Why a decode leg has no prefill leg: it goes on with a leg that was retracted (:mod:`detectors.resumptions`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """A decode leg and its prefill leg, or why it has none.
 
     `basis` is ``destination`` (the full key), ``room`` (a room used once on each side) or ``""``; `why_not` is then
-    one of ``peer_not_seen``, ``ambiguous_join``, ``join_mismatch``, NO_PREFILL, DECODE_NOT_SEEN.
+    one of ``peer_not_seen``, ``ambiguous_join``, ``join_mismatch``, NO_PREFILL, DECODE_NOT_SEEN, or RESUMED: then
+    `resumed` is the leg that it goes on with.
     """
 
     decode: Leg
     prefill: Leg | None
     basis: str
     why_not: str = ""
+    resumed: Leg | None = None
+    continued: bool = False  # a leg that goes on with this one was seen
 
 
 def _key(leg: Leg) -> tuple[int, str, str] | None:
@@ -51,12 +59,21 @@ def _key(leg: Leg) -> tuple[int, str, str] | None:
 def join_legs(decodes: Sequence[Leg], prefills: Sequence[Leg], clocks: Clocks) -> list[Join]:
     """Join each decode leg. Both lists must hold *every* leg that named one of the rooms involved."""
     decodes, prefills = ([leg for leg in legs if not leg.alone] for legs in (decodes, prefills))
-    return [_join_one(leg, decodes, prefills, clocks) for leg in decodes]
+    resumed = {(leg.resumes, leg.emitter, leg.boot) for leg in decodes if leg.resumes}
+    joins = [_join_one(leg, decodes, prefills, clocks) for leg in decodes]
+    return [replace(join, continued=_identity(join.decode) in resumed) for join in joins]
+
+
+def _identity(leg: Leg) -> tuple[str, str, str]:
+    return leg.uid, leg.emitter, leg.boot
 
 
 def _join_one(decode: Leg, decodes: Sequence[Leg], prefills: Sequence[Leg], clocks: Clocks) -> Join:
     if len(decode.rooms) != 1:
         return Join(decode, None, "", "peer_not_seen" if not decode.rooms else AMBIGUOUS)
+    if decode.resumes:
+        first = resumed_leg(decode, decodes)
+        return Join(decode, None, "", AMBIGUOUS if first is None else RESUMED, first)
     room = decode.rooms[0]
     same_room = [leg for leg in prefills if room in leg.rooms]
     if not same_room:

@@ -82,6 +82,14 @@ class Leg:
     progress_seqs: tuple[int, ...]  # seqs of queued, committed and read facts
     acquired_pages: int | None  # exact tier: total of the end fact
     acquired_seen: int  # exact tier: pages that its acquire facts name
+    resumes: str = ""  # uid of the retracted leg that this one goes on with
+    loaded_tokens: int | None = None  # leading tokens that came back from host memory
+    stored_tokens: int | None = None  # leading tokens that were kept there
+    first_read: int | None = None  # tokens that the first of its reads attended over
+    first_read_seq: int | None = None
+    commit_seq: int | None = None
+    peers: int | None = None  # prefill ranks whose word decode waits for
+    landed: tuple[tuple[int, int], ...] = ()  # (prefill rank, seq) of each word that its part had landed
     sends_unseen: bool = False  # its node lacked a hook that tells of sending: no send means nothing then
 
     @property
@@ -179,6 +187,15 @@ SELECT
     max(gen_ai_usage_output_tokens) AS output_tokens,
     max(tokens_delivered) AS tokens_delivered,
     max(end_state) AS end_state,
+    groupUniqArrayIf(leg_resumes, leg_resumes != '') AS resumed,
+    maxIf(facts.written_end, purpose = 'load' AND facts.written_start = 0) AS loaded_tokens,
+    maxIf(shared_tokens, share_operation = 'store' AND key_composition = ['request']) AS stored_tokens,
+    minIf(facts.read_tokens, span = 'pagewitness.page.read') AS first_read,
+    if(countIf(span = 'pagewitness.page.read') = 0, NULL, minIf(seq, span = 'pagewitness.page.read')) AS first_read_seq,
+    if(committed, minIf(seq, transfer_status = 'committed'), NULL) AS commit_seq,
+    max(peers) AS peers,
+    arraySort(groupArrayIf((coalesce(peer_rank, 0), seq), transfer_status = 'landed' AND transfer_side = 'receive'))
+        AS landed,
     max(queued_pages) AS queued_pages,
     max(queued_tokens) AS queued_tokens,
     groupArrayIf(seq, transfer_status IN ('queued', 'committed') OR span = 'pagewitness.page.read') AS progress_seqs
@@ -196,7 +213,7 @@ def expand_runs(starts: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...
 
 def _leg(row: Row) -> Leg:
     tenants = sorted(row["tenants"])
-    single = all(len(row[name]) <= 1 for name in ("tenants", "sessions", "destinations", "rooms"))
+    single = all(len(row[name]) <= 1 for name in ("tenants", "sessions", "destinations", "rooms", "resumed"))
     return Leg(
         uid=row["uid"],
         emitter=row["emitter"],
@@ -256,6 +273,14 @@ def _leg(row: Row) -> Leg:
         progress_seqs=tuple(sorted(row["progress_seqs"])),
         acquired_pages=row["acquired_pages"],
         acquired_seen=row["acquired_seen"],
+        resumes=row["resumed"][0] if row["resumed"] else "",
+        loaded_tokens=row["loaded_tokens"],
+        stored_tokens=row["stored_tokens"],
+        first_read=row["first_read"],
+        first_read_seq=row["first_read_seq"],
+        commit_seq=row["commit_seq"],
+        peers=row["peers"],
+        landed=tuple(row["landed"]),
     )
 
 

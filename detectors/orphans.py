@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from detectors.clocks import Clocks
-from detectors.joins import Join, differ
+from detectors.joins import RESUMED, Join, differ
 from detectors.legs import Leg
 from detectors.lifetimes import ended_before
 
@@ -23,7 +23,7 @@ def orphans(joins: Sequence[Join], prefills: Sequence[Leg], clocks: Clocks) -> s
     """
     taken = {join.prefill.uid for join in joins if join.prefill is not None}
     joined = {join.decode.uid for join in joins if join.prefill is not None}
-    loose = _by_uid([join.decode for join in joins if join.decode.uid not in joined])
+    loose = _by_uid([join.decode for join in joins if join.decode.uid not in joined and join.why_not != RESUMED])
     free = {
         uid: legs
         for uid, legs in _by_uid(prefills).items()

@@ -9,6 +9,7 @@ from typing import Any
 from detectors.boots import EPOCH, Boots
 from detectors.clocks import Clocks
 from detectors.joins import Join
+from detectors.landings import took_early
 from detectors.legs import Leg
 from detectors.prefixes import Run
 from detectors.queries import Queries
@@ -35,6 +36,7 @@ COLUMNS = (
     "covered_to",
     "queued_pages",
     "committed",
+    "took_early",
     "refused",
     "read_tokens",
     "decode_end_state",
@@ -104,6 +106,7 @@ def rollup_row(
         covered,
         sum(len(chunk.pages) for chunk in prefill.chunks) if prefill else None,
         decode.committed,
+        prefill is not None and took_early(decode, decode_config),
         decode.refused,
         decode.read_tokens,
         decode.end_state,

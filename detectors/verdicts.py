@@ -16,7 +16,9 @@ from detectors.catalogue import Rule
 from detectors.clocks import Clocks
 from detectors.coherence import faults
 from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, Join
+from detectors.landings import took_early
 from detectors.legs import Leg
+from detectors.resumptions import resumption_fits
 from detectors.settings import DetectionSettings
 
 LEG_NOT_SEEN = "leg_not_seen"
@@ -43,7 +45,6 @@ REASONS: dict[str, str] = {
     "prefill_rank_missing": "a rank that the prefill node lists by name was never heard",
     "decode_contradicted": "two facts of the decode leg contradict each other",
     "prefill_contradicted": "two facts of the prefill leg contradict each other",
-    "decode_leg_retracted": "the decode leg was retracted; its resumption is not followed by this rule set",
     "prefill_leg_retracted": "the prefill leg was retracted; its resumption is not followed by this rule set",
     "decode_incoherent": "the facts of the decode leg do not fit together",
     "prefill_incoherent": "the facts of the prefill leg do not fit together",
@@ -57,6 +58,10 @@ REASONS: dict[str, str] = {
     LEG_NOT_SEEN: "a gateway delivered this response, and no leg of it was seen on any node",
     "tenant_mismatch": "the legs, or the ranks of one leg, were filed under different tenants",
     "rule_blind": "a contamination rule lacks a fact that this node does not supply",
+    "resumption_not_seen": "the decode leg was put aside, and no leg that goes on with it was seen",
+    "resumed_unvouched": "it goes on with a leg that was put aside, of which not everything is known",
+    "resumed_pending": "it goes on with a leg that was put aside and has no verdict yet",
+    "read_before_landed": "decode read before every prefill rank had said that its part of the transfer had landed",
     "prefix_unattributed": "it reused cached pages whose writer is not known to be this tenant",
     "prefix_unvouched": "it reused cached pages that were computed by an attempt of which not everything is known",
     "prefix_pending": "it reused cached pages of a response that has no verdict yet",
@@ -108,10 +113,16 @@ class Judge:
             can_come = self.watermark <= self._seen_by(join.decode)
             return ([], [DECODE_NOT_SEEN]) if can_come else ([DECODE_NOT_SEEN], [])
         self._leg_gaps("decode", join.decode, missing, waiting)
+        if join.decode.end_state == "retracted" and not join.continued:  # what its answer went on to read, nobody saw
+            can_come = self.watermark <= self._seen_by(join.decode)
+            (waiting if can_come else missing).append("resumption_not_seen")
         if join.why_not == NO_PREFILL:
             if join.decode.read_tokens is not None:
                 missing.append(NO_PREFILL)
             if not self._alone_fits(join):
+                missing.append("decode_incoherent")
+        elif join.resumed is not None:
+            if join.decode.ended is not None and not resumption_fits(join.decode, join.resumed):
                 missing.append("decode_incoherent")
         elif join.prefill is None:
             can_come = join.why_not == "peer_not_seen" and self.watermark <= self._seen_by(join.decode)
@@ -120,6 +131,8 @@ class Judge:
             self._leg_gaps("prefill", join.prefill, missing, waiting)
             if join.prefill.tenant != join.decode.tenant:
                 missing.append("tenant_mismatch")
+            if join.decode.read_tokens is not None and took_early(join.decode, self._boot(join.decode).config):
+                missing.append("read_before_landed")
             configs = [self.boots.get(leg.emitter, leg.boot).config for leg in (join.decode, join.prefill)]
             if join.decode.ended and join.prefill.ended and all(configs):
                 missing += faults(join, *(config.page_size for config in configs if config))
@@ -138,6 +151,9 @@ class Judge:
         unread = delivered > 1 and leg.read_tokens is None
         return not unread and not faults(join, config.page_size, config.page_size)
 
+    def _boot(self, leg: Leg) -> Boot:
+        return self.boots.get(leg.emitter, leg.boot)
+
     def _seen_by(self, leg: Leg) -> datetime:
         """When a leg was last heard of, by the receiver's clock, at the latest."""
         at = leg.ended or leg.last_time
@@ -148,8 +164,8 @@ class Judge:
         silent = boot.silent(self.now, self.settings.silence)
         if leg.contradicted:
             missing.append(f"{role}_contradicted")
-        if leg.end_state == "retracted":
-            missing.append(f"{role}_leg_retracted")
+        if leg.end_state == "retracted" and role == "prefill":
+            missing.append("prefill_leg_retracted")
         if leg.ended is None:
             if boot.closed:
                 missing.append(f"{role}_leg_never_ended")

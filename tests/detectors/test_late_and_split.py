@@ -171,7 +171,7 @@ def alone_leg(alone: Store, session: str, delivered: int) -> tuple[str, list[str
     decode, agent = (Emitter(f"host/{name}", uuid.uuid4().hex, [AT]) for name in ("decode", "agent"))
     leg = ToyLeg(uuid.uuid4().hex, uuid.uuid4().hex)
     node: dict[str, Any] = {"node_role": "decode", "rank": 0, "ranks": 1, "page_size": 16, "input_limit": 4096}
-    decode.emit("pagewitness.node.config", hooks_missing=[], node_id=uuid.uuid4().hex, **node)
+    decode.emit("pagewitness.node.config", hooks_missing=["transfer.landed"], node_id=uuid.uuid4().hex, **node)
     asked: dict[str, Any] = {"room": 0, "rid": uuid.uuid4().hex, "tokens_need": 48}
     decode.emit("pagewitness.request.admission", leg, admission_state="admitted", admission_reason="none", **asked)
     if session:

@@ -20,7 +20,6 @@ BY_TEST = {"oversized"}
 """Stories that `test_captured_answers` looks at closely."""
 
 UNKNOWN: dict[str, set[str]] = {
-    "retracted": {"decode_leg_retracted", "ambiguous_join"},
     "killed": {"prefill_leg_never_ended"},
     "prefix": {"prefix_unattributed"},
     "prefix-decode": {"prefix_unattributed"},

@@ -36,6 +36,8 @@ SPANS = {
     "admission": "pagewitness.request.admission",
     "transfer": "pagewitness.transfer",
     "read": "pagewitness.page.read",
+    "share": "pagewitness.page.share",
+    "write": "pagewitness.page.write",
     "release": "pagewitness.page.release",
     "response": "pagewitness.response",
     "end": "pagewitness.request.end",
@@ -52,7 +54,10 @@ WORDS = {
     "in": "gen_ai_usage_input_tokens",
     "out": "gen_ai_usage_output_tokens",
     "delivered": "tokens_delivered",
+    "tokens": "shared_tokens",
 }
+NO_WORD = "transfer.landed"
+"""What engines before SGLang 0.5.20 never say, and the nodes of a case do not unless it says `missing=none`."""
 NODES = {"P": "prefill", "D": "decode"}
 START_NS = 1_790_000_000_000_000_000
 
@@ -132,7 +137,7 @@ class _Story:
                 "node_id": self._id(NODES[node]),
                 "ranks": 1,
                 "rank": 0,
-                "hooks_missing": [],
+                "hooks_missing": [NO_WORD],
                 "input_limit": 4096,
             } | named
         else:
@@ -179,9 +184,11 @@ class _Story:
             start, end = value.split("-")
             return {"written_start": int(start), "written_end": int(end)}
         if word == "missing":
-            return {"hooks_missing": value.split(",")}
-        if word == "names":
-            return {"rank_names": value.split(",")}
+            return {"hooks_missing": [] if value == "none" else [*value.split(","), NO_WORD]}
+        if word == "resumes":
+            return {"leg_resumes": self._id(value)}
+        if word in ("names", "key_composition"):
+            return {"rank_names" if word == "names" else word: value.split(",")}
         plain: int | str = int(value) if value.lstrip("-").isdigit() else value
         return {WORDS.get(word, word): plain}
 

@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS request_rollup
     covered_to Nullable(Int64),
     queued_pages Nullable(Int64),
     committed Bool,
+    took_early Bool, -- decode took it before prefill had said that all had landed
     refused Bool,
     read_tokens Nullable(Int64),
     decode_end_state LowCardinality(String),
