@@ -11,16 +11,19 @@ from lab.fleet.command import EXAMPLES as FLEET_EXAMPLES
 from lab.fleet.command import fleet
 from lab.incident.command import EXAMPLES as INCIDENT_EXAMPLES
 from lab.incident.command import incident
+from lab.soak.command import EXAMPLES as SOAK_EXAMPLES
+from lab.soak.command import soak
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="The recorded leak, the real engine on a CPU, a simulated fleet, and a simulated incident.",
+    help="The recorded leak, the real engine on a CPU, simulated fleets, and a simulated incident.",
 )
 app.add_typer(engine, name="engine")
 app.command("fleet", epilog=FLEET_EXAMPLES)(fleet)
 app.command("incident", epilog=INCIDENT_EXAMPLES)(incident)
+app.command("soak", epilog=SOAK_EXAMPLES)(soak)
 
 
 _FORWARDED: dict[str, Any] = {

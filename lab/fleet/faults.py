@@ -16,10 +16,15 @@ REGISTRY: dict[str, str] = {
     "transferred and committed; rate: of such prompts.",
     "short_transfer": "One chunk of a transfer is dropped before it is queued, and the transfer is said to be "
     "complete.",
-    "commit_before_arrival": "Decode commits and reads before the last chunk has landed.",
+    "commit_before_arrival": "Decode commits and reads before the last chunk has landed: it does not wait for the word "
+    "of prefill.",
+    "landed_said_too_soon": "Prefill says that all has landed before the last chunk has, and decode believes it.",
     "abort_continue": "Prefill aborts before its last chunk, and decode goes on as if all had come.",
 }
 """Every fault: its name, and what it does in one sentence."""
+
+NOT_SEEN = frozenset({"landed_said_too_soon"})
+"""Faults that the rules in force cannot see: the engine itself says what is not so, and no fact says otherwise."""
 
 _FORM = re.compile(r"(?P<name>[a-z_]+)(?::(?P<rate>[0-9.]+))?(?:@(?P<start>[0-9.]+)-(?P<end>[0-9.]+))?\Z")
 

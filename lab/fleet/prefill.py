@@ -13,8 +13,8 @@ LANDING = 2 * MILLISECOND
 PLACEHOLDER = 1
 """Tokens of the prompt that the engine puts in the place of one that it rejected."""
 ABORTED = 500
-TOLD_TOO_EARLY = 0.5
-"""commit_before_arrival: in this share prefill says too early that all has landed; else decode does not wait for it."""
+_LATE = ("commit_before_arrival", "landed_said_too_soon")
+"""Faults in which the last chunk is late."""
 
 
 class PrefillNode(Node):
@@ -123,12 +123,12 @@ class PrefillNode(Node):
         self._send(job, start, end, last=last)
         if last:
             job.prefill_state = "sent"
-            if self._strikes("commit_before_arrival", job) and job.landings:
-                early = self.world.faults.draw("told too early", job.index) < TOLD_TOO_EARLY
-                if early:
-                    job.concluded = True
-                    self.facts.concluded(job.prefill_leg, "send", landed=True)
-                self.world.clock.after(HOP, job.decode.transfer_complete, job, early)
+            if job.landings and self._strikes("landed_said_too_soon", job):
+                job.concluded = True
+                self.facts.concluded(job.prefill_leg, "send", landed=True)
+                self.world.clock.after(HOP, job.decode.transfer_complete, job, True)
+            elif job.landings and self._strikes("commit_before_arrival", job):
+                self.world.clock.after(HOP, job.decode.transfer_complete, job, False)
             self._conclude_when_landed(job, end, boot)
         else:
             self._next_chunk(job, end)
@@ -148,7 +148,7 @@ class PrefillNode(Node):
         job.queued_tokens += end - begin
         job.landings += 1
         delay = LANDING
-        if last and self._strikes("commit_before_arrival", job):
+        if last and any(self._strikes(fault, job) for fault in _LATE):
             delay += int(self.world.faults.draw("late by", job.index) * SECOND / 4) + 4 * HOP
         self.world.clock.after(delay, self._landed, job, begin, end, self.boots, job.decode.boots)
 

@@ -91,8 +91,9 @@ def test_every_fault_makes_responses_read_what_is_not_theirs(fault: str) -> None
     assert any(len(one.foreign) for one in small_fleet(3, injections=parse(fault)).fleet.truth.affected.values())
 
 
-def test_a_late_chunk_is_read_before_it_is_there() -> None:
-    truth = small_fleet(3, injections=parse("commit_before_arrival:0.3")).fleet.truth
+@pytest.mark.parametrize("fault", ["commit_before_arrival:0.3", "landed_said_too_soon:0.3"])
+def test_a_late_chunk_is_read_before_it_is_there(fault: str) -> None:
+    truth = small_fleet(3, injections=parse(fault)).fleet.truth
     assert any(len(one.foreign) for one in truth.affected.values())
 
 

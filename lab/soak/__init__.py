@@ -1,0 +1,1 @@
+"""Random fleets, faults and damage, judged and held against their content."""
