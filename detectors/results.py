@@ -1,4 +1,9 @@
-"""What a pass writes: only what changed, each as a new version."""
+"""What a pass writes: only what changed, each as a new version.
+
+A pass can be cut off between any two writes, and the next one begins at the same cursor. So what it compares with is
+read from the versions, and what it left undone is found again: rows above the newest version of the last pass that
+ended.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,7 @@ from typing import Any
 from detectors.findings import Finding
 from detectors.judgement import Judgement
 from detectors.legs import Leg
+from detectors.newest import last_end, settle
 from detectors.queries import Queries
 
 RESPONSE_COLUMNS = (
@@ -61,6 +67,25 @@ RANGE_COLUMNS = (
 )
 FINDING_COLUMNS = (*(field.name for field in fields(Finding)), "version", "retracted")
 
+_KNOWN = f"""
+SELECT * FROM (
+    SELECT * FROM response_versions WHERE response_uid IN {{keys:Array(String)}}
+    ORDER BY response_uid DESC, version DESC LIMIT 1 BY response_uid
+) WHERE verdict != '{RETIRED}'
+"""
+_STOOD_CLEAN = """
+SELECT response_uid FROM response_versions WHERE response_uid IN {keys:Array(String)} AND version <= {end:UInt64}
+GROUP BY response_uid HAVING argMax(verdict, version) = 'clean'
+"""
+_RANGES = "SELECT * FROM foreign_range_versions WHERE response_uid IN {keys:Array(String)}"
+_FINDINGS = """
+SELECT * EXCEPT (retracted) FROM (
+    SELECT * FROM finding_versions WHERE finding_id IN {ids:Array(String)} OR finding_id IN (
+        SELECT finding_id FROM finding_versions WHERE response_uid IN {keys:Array(String)})
+    ORDER BY finding_id DESC, version DESC LIMIT 1 BY finding_id
+) WHERE NOT retracted AND (finding_id IN {ids:Array(String)} OR response_uid IN {keys:Array(String)})
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Turned:
@@ -93,43 +118,53 @@ class Results:
         uids = [judgement.leg.uid for judgement in judgements]
         written = self._write_responses(judgements, uids)
         self._write_findings(findings, uids)
+        settle(self._store, self._version)
         return written
 
     def _write_responses(self, judgements: Sequence[Judgement], uids: Sequence[str]) -> Written:
-        known = {row["response_uid"]: row for row in self._select("responses", "response_uid", uids)}
-        stored_ranges: dict[str, set[tuple[Any, ...]]] = {}
-        for row in self._select("foreign_ranges", "response_uid", uids):
+        known = {row["response_uid"]: row for row in self._select(_KNOWN, keys=uids)}
+        stored_ranges: dict[tuple[str, int], set[tuple[Any, ...]]] = {}
+        for row in self._select(_RANGES, keys=uids):
             key = tuple(row[name] for name in RANGE_COLUMNS if name not in ("response_uid", "version"))
-            stored_ranges.setdefault(row["response_uid"], set()).add(key)
-        rows, ranges, turned = [], [], []
+            stored_ranges.setdefault((row["response_uid"], row["version"]), set()).add(key)
+        rows, ranges = [], []
         for judgement in judgements:
             row = self._response_row(judgement)
             mine = self._range_rows(judgement)
             before = known.get(judgement.leg.uid)
-            same = before is not None and all(
-                before[name] == row[name] for name in RESPONSE_COLUMNS if name != "version"
-            )
-            if same and stored_ranges.get(judgement.leg.uid, set()) == {tuple(part[2:]) for part in mine}:
+            if (
+                before is not None
+                and all(before[name] == row[name] for name in RESPONSE_COLUMNS if name != "version")
+                and stored_ranges.get((judgement.leg.uid, before["version"]), set()) == {tuple(one[2:]) for one in mine}
+            ):
                 continue
-            if before is not None and before["verdict"] == "clean" != row["verdict"]:
-                turned.append(Turned(row["tenant"], row["tenant_key"], row["started"]))
             rows.append([row[name] for name in RESPONSE_COLUMNS])
             ranges.extend(mine)
-        # ranges first: the view shows those of the newest response row
+        # ranges first: they are those of the response row of their version, and nobody's before it is there
         if ranges:
             self._store.insert("foreign_range_versions", RANGE_COLUMNS, ranges)
         if rows:
             self._store.insert("response_versions", RESPONSE_COLUMNS, rows)
-        return Written(len(rows), turned)
+        return Written(len(rows), self._turned(judgements))
+
+    def _turned(self, judgements: Sequence[Judgement]) -> list[Turned]:
+        """Those that were clean when the last pass ended. A pass that was cut off may have written since that they no
+        longer are, and has told nobody."""
+        unclean = {one.leg.uid: one for one in judgements if one.verdict.verdict != "clean"}
+        end = last_end(self._store)
+        stood = [row["response_uid"] for row in self._select(_STOOD_CLEAN, keys=list(unclean), end=end)]
+        found = [unclean[uid] for uid in sorted(stood)]
+        return [Turned(one.tenant, one.tenant_key, one.leg.started) for one in found]
 
     def retire(self, prefill_uids: Collection[str]) -> None:
         """Take back what stood under these prefill legs before their decode legs were seen."""
-        stood = self._select("responses", "response_uid", sorted(prefill_uids))
+        stood = self._select(_KNOWN, keys=sorted(prefill_uids))
         rows = [
             [(row | {"version": self._version, "verdict": RETIRED})[name] for name in RESPONSE_COLUMNS] for row in stood
         ]
         if rows:
             self._store.insert("response_versions", RESPONSE_COLUMNS, rows)
+            settle(self._store, self._version)
 
     def _response_row(self, judgement: Judgement) -> dict[str, Any]:
         leg = judgement.leg
@@ -187,10 +222,8 @@ class Results:
         return rows
 
     def _write_findings(self, findings: Sequence[Finding], uids: Sequence[str]) -> None:
-        known = {row["finding_id"]: row for row in self._select("findings", "response_uid", uids)}
-        known |= {
-            row["finding_id"]: row for row in self._select("findings", "finding_id", [f.finding_id for f in findings])
-        }
+        found = self._select(_FINDINGS, keys=uids, ids=[finding.finding_id for finding in findings])
+        known = {row["finding_id"]: row for row in found}
         now = {finding.finding_id: finding for finding in findings}
         rows = [
             [*asdict(finding).values(), self._version, False]
@@ -205,10 +238,10 @@ class Results:
         if rows:
             self._store.insert("finding_versions", FINDING_COLUMNS, rows)
 
-    def _select(self, view: str, column: str, keys: Sequence[str]) -> list[dict[str, Any]]:
-        if not keys:
+    def _select(self, sql: str, keys: Sequence[str], **params: Any) -> list[dict[str, Any]]:
+        if not (keys or params.get("ids")):
             return []
-        return self._store.rows(f"SELECT * FROM {view} WHERE {column} IN {{keys:Array(String)}}", {"keys": list(keys)})
+        return self._store.rows(sql, {"keys": list(keys), **params})
 
 
 def write_state(
@@ -219,7 +252,11 @@ def write_state(
     evidence_from: datetime | None,
     rules_text: str,
 ) -> None:
-    """Remember how far a pass went; `cursor` is in unix ns, which a datetime cannot hold."""
+    """Remember how far a pass went; `cursor` is in unix ns, which a datetime cannot hold.
+
+    Whoever added versions in this pass, answers read them before it counts as ended.
+    """
+    settle(store, last_end(store) + 1)
     store.insert(
         "detection_runs",
         ("judged_at", "cursor", "watermark", "evidence_from", "rule_set"),

@@ -20,6 +20,7 @@ from detectors.clocks import Clocks
 from detectors.findings import Finding, run_rules
 from detectors.joins import DECODE_NOT_SEEN
 from detectors.judgement import Judgements
+from detectors.newest import begin_pass, later_version
 from detectors.queries import Queries
 from detectors.reconcile import Reconciliation
 from detectors.requests import Requests
@@ -89,6 +90,7 @@ class Runner:
         """Judge what changed since the last pass. Safe to repeat: the same evidence gives the same answers."""
         started = time.perf_counter()
         now = self._now()
+        first_version, version = begin_pass(self._store)
         previous = self._store.rows("SELECT toUnixTimestamp64Nano(cursor) AS cursor FROM detection_state")
         since: int = previous[0]["cursor"] if previous else 0
         until = self._newest(since)  # first: what arrives from now on is for the next pass
@@ -101,7 +103,7 @@ class Runner:
         to_judge = self._to_judge(since, until, heard_again)
         rules_text = rule_set(self._rules)
         verdicts: dict[str, str] = {}  # of the responses of this pass
-        changed, first_version = 0, time.time_ns()
+        changed = 0
         turned: list[Turned] = []
         batches = deque(self._batches(to_judge))
         again: set[str] = set()
@@ -111,7 +113,8 @@ class Runner:
             requests.load(uids)
             # both legs of a request may be on the list, in different batches
             response_uids = [uid for uid in requests.response_uids(uids) if uid not in verdicts or uid in again]
-            results = Results(self._store, time.time_ns(), rules_text, requests.response_of)
+            version = later_version(version)
+            results = Results(self._store, version, rules_text, requests.response_of)
             said, written = self._judge_batch(requests, judge, response_uids, results, verdicts)
             verdicts |= said
             changed += written.changed
@@ -120,7 +123,7 @@ class Runner:
                 again = self._reusers(turned)
                 batches.extend(self._batches(sorted(again)))
                 turned = []
-        reconciliation = Reconciliation(self._store, clocks, watermark, time.time_ns())
+        reconciliation = Reconciliation(self._store, clocks, watermark, later_version(version))
         changed += reconciliation.run(since, until, first_version)
         oldest = self._store.rows("SELECT min(first_time) AS oldest, count() AS boots FROM boot_activity")
         evidence_from = oldest[0]["oldest"] if oldest[0]["boots"] else None

@@ -52,7 +52,7 @@ def test_a_merge_drops_no_version(handle: Handle, book: VerdictBook) -> None:
 
 def test_the_migration_can_be_cut_off_anywhere_and_keeps_what_was_judged(opened: object) -> None:
     handle, migration = before_incidents()
-    book = VerdictBook(handle)
+    book = VerdictBook(handle, settled=False)
     uid = book.response("acme", verdict="pending")
     book.finding(uid)
     book.state()

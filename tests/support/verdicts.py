@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from detectors.newest import settle
 from detectors.queries import Queries
 from detectors.results import FINDING_COLUMNS, RANGE_COLUMNS, RESPONSE_COLUMNS
 from engine_hooks.conventions import UNATTRIBUTED
@@ -32,10 +33,11 @@ RULE_SET = "6 rules, control tier; queued, not landed"
 
 
 class VerdictBook:
-    """Writes rows as the detectors do, one call a row."""
+    """Writes rows as the detectors do, one call a row; where not `settled`, as an older version did."""
 
-    def __init__(self, handle: Queries) -> None:
+    def __init__(self, handle: Queries, *, settled: bool = True) -> None:
         self._handle = handle
+        self._settled = settled
         self._count = 0
         self._version = 1
 
@@ -167,3 +169,5 @@ class VerdictBook:
 
     def _insert(self, table: str, columns: Sequence[str], row: dict[str, Any]) -> None:
         self._handle.insert(table, columns, [[row[name] for name in columns]])
+        if self._settled:
+            settle(self._handle, row["version"])

@@ -7,9 +7,11 @@
 -- the original, of which the copy has everything.
 DROP TABLE IF EXISTS response_versions_kept;
 
+-- Looked up by ids that lie far apart, so in small granules.
 CREATE TABLE response_versions_kept AS response_versions
 ENGINE = ReplacingMergeTree
-ORDER BY (response_uid, version);
+ORDER BY (response_uid, version)
+SETTINGS index_granularity = 1024;
 
 INSERT INTO response_versions_kept SELECT * FROM response_versions;
 
@@ -21,7 +23,8 @@ DROP TABLE IF EXISTS finding_versions_kept;
 
 CREATE TABLE finding_versions_kept AS finding_versions
 ENGINE = ReplacingMergeTree
-ORDER BY (finding_id, version);
+ORDER BY (finding_id, version)
+SETTINGS index_granularity = 1024;
 
 INSERT INTO finding_versions_kept SELECT * FROM finding_versions;
 
