@@ -25,7 +25,8 @@ from notify.tenant_store import TenantStore
 
 _KNOWN_KEYS = """
 SELECT DISTINCT tenant_key AS key FROM (
-    SELECT tenant_key FROM tenant_own UNION ALL SELECT tenant_key FROM tenant_evidence
+    SELECT tenant_key FROM tenant_heard
+    UNION ALL SELECT tenant_key FROM tenant_known GROUP BY tenant_key HAVING sum(sign) > 0
     UNION ALL SELECT tenant_key FROM tenant_exposures
 ) ORDER BY key
 """

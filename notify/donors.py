@@ -30,9 +30,12 @@ FROM (
         uniqExactIf(reader, reader_tokens IS NULL OR reader_tokens > 0) AS delivered
     FROM tenant_exposures WHERE scope IN {scopes:Array(String)} AND WINDOW GROUP BY own_uid
 ) AS e
-LEFT JOIN tenant_own AS r ON r.response_uid = e.own_uid
 LEFT JOIN (
-    SELECT uid, min(time) AS started, max(time) AS ended FROM tenant_evidence GROUP BY uid
+    SELECT * FROM tenant_own WHERE response_uid IN (SELECT own_uid FROM tenant_exposures)
+) AS r ON r.response_uid = e.own_uid
+LEFT JOIN (
+    SELECT uid, min(time) AS started, max(time) AS ended FROM tenant_evidence
+    WHERE uid IN (SELECT own_uid FROM tenant_exposures WHERE NOT own_joined) GROUP BY uid
 ) AS l ON l.uid = e.own_uid
 ORDER BY if(known, r.started, leg_started), own_uid
 """
@@ -43,13 +46,13 @@ _NOT_LISTED = """
 SELECT scope, uniqExact(own_uid) AS n FROM tenant_exposures
 WHERE scope NOT IN {scopes:Array(String)} AND WINDOW GROUP BY scope
 """
-_VERDICTS = "SELECT verdict, count() AS n FROM everyone_verdicts WHERE WINDOW GROUP BY verdict"
+_VERDICTS = "SELECT verdict, sum(sign) AS n FROM everyone_verdicts WHERE WINDOW GROUP BY verdict HAVING n != 0"
 _REASONS = """
-SELECT arrayJoin(arrayDistinct(reasons)) AS reason, count() AS n FROM everyone_verdicts
-WHERE verdict IN ('unknown', 'pending') AND WINDOW GROUP BY reason
+SELECT arrayJoin(arrayDistinct(reasons)) AS reason, sum(sign) AS n FROM everyone_verdicts
+WHERE verdict IN ('unknown', 'pending') AND WINDOW GROUP BY reason HAVING n != 0
 """
 _UNATTRIBUTED = """
-SELECT countIf(unattributed_slots > 0) AS n FROM everyone_verdicts WHERE verdict = 'violation' AND WINDOW
+SELECT sumIf(sign, unattributed_slots > 0) AS n FROM everyone_verdicts WHERE verdict = 'violation' AND WINDOW
 """
 
 

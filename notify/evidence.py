@@ -34,7 +34,7 @@ def assess(store: TenantStore, question: Question, counts: Counts, reasons: Sequ
     because.extend(reasons)
     unjudged = store.rows(
         question.scope,
-        "SELECT count() AS n FROM tenant_evidence WHERE toUnixTimestamp64Micro(received_at) > {cursor:Int64}",
+        "SELECT count() AS n FROM tenant_heard WHERE toUnixTimestamp64Micro(last) > {cursor:Int64}",
         cursor=microseconds(row["cursor"]),
     )[0]["n"]  # fmt: skip
     if unjudged:

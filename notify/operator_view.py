@@ -41,9 +41,9 @@ GROUP BY tenant, tenant_key, donor, donor_key, scope, response, delivered
 """
 _VERDICTS = """
 SELECT
-    tenant_key, tenant, verdict, count() AS n,
-    countIf(verdict = 'violation' AND scope IN ('cross_tenant', 'unattributed', '')) AS affected
-FROM responses WHERE WINDOW GROUP BY tenant_key, tenant, verdict
+    tenant_key, tenant, verdict, sum(sign) AS n,
+    sumIf(sign, verdict = 'violation' AND scope IN ('cross_tenant', 'unattributed', '')) AS affected
+FROM newest_responses WHERE WINDOW GROUP BY tenant_key, tenant, verdict HAVING n != 0
 """
 _READS = """
 SELECT

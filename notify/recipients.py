@@ -19,10 +19,10 @@ LEFT JOIN (
 ) AS f ON f.response_uid = r.response_uid
 ORDER BY r.started, r.response_uid
 """
-_VERDICTS = "SELECT verdict, count() AS n FROM tenant_responses WHERE WINDOW GROUP BY verdict"
+_VERDICTS = "SELECT verdict, sum(sign) AS n FROM tenant_verdicts WHERE WINDOW GROUP BY verdict HAVING n != 0"
 _REASONS = """
-SELECT arrayJoin(arrayDistinct(reasons)) AS reason, count() AS n FROM tenant_responses
-WHERE verdict IN ('unknown', 'pending') AND WINDOW GROUP BY reason
+SELECT arrayJoin(arrayDistinct(reasons)) AS reason, sum(sign) AS n FROM tenant_verdicts
+WHERE verdict IN ('unknown', 'pending') AND WINDOW GROUP BY reason HAVING n != 0
 """
 _NOT_LISTED = """
 SELECT scope, count() AS n FROM tenant_responses
@@ -36,7 +36,7 @@ _UNSURE = """
 SELECT * FROM tenant_responses WHERE verdict IN ('unknown', 'pending') AND WINDOW ORDER BY started, response_uid
 """
 _NOBODYS = """
-SELECT count() AS n FROM everyone_verdicts
+SELECT sum(sign) AS n FROM everyone_verdicts
 WHERE nobody AND verdict = 'violation' AND scope IN ('cross_tenant', 'unattributed') AND WINDOW
 """
 

@@ -22,8 +22,8 @@ TABLES: dict[str, str] = {
     # Reading what the same tenant wrote under an older key is not another tenant's data: rotating keys must not split
     # a tenant, and only here are all its pseudonyms known.
     "tenant_rotated": f"""
-        SELECT response_uid, uniqExact(donor_tenant_key, donor_tenant) AS own_donors FROM foreign_ranges
-        WHERE scope = 'cross_tenant' AND {_DONOR_IS_MINE} GROUP BY response_uid""",
+        SELECT response_uid, version, uniqExact(donor_tenant_key, donor_tenant) AS own_donors
+        FROM donated_range_versions WHERE scope = 'cross_tenant' AND {_DONOR_IS_MINE} GROUP BY response_uid, version""",
     "tenant_responses": f"""
         SELECT
             r.tenant_key AS tenant_key, r.response_uid AS response_uid, r.prefill_uid AS prefill_uid, r.rid AS rid,
@@ -38,7 +38,13 @@ TABLES: dict[str, str] = {
                 r.scope != 'cross_tenant' OR o.own_donors = 0 OR r.donor_tenants > o.own_donors, r.scope,
                 r.unattributed_slots > 0, '{UNATTRIBUTED}', 'same_tenant') AS scope
         FROM (SELECT * FROM own_asked WHERE {_MINE.format(tenant="tenant")}) AS r
-        LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid""",
+        LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid AND o.version = r.version""",
+    # To be counted by their signs: a row that no longer stands is here twice, once with each sign.
+    "tenant_verdicts": f"""
+        SELECT tenant_key, verdict, reasons, started, ended, sign FROM own_asked_signed
+        WHERE {_MINE.format(tenant="tenant")}""",
+    "tenant_known": f"""
+        SELECT tenant_key, sign FROM own_signed WHERE {_MINE.format(tenant="tenant")}""",
     # Whatever an incident leaves out: what a donor is told of its own response has nothing to do with who read it.
     "tenant_own": f"""
         SELECT tenant_key, response_uid, model, started, ended, tokens_delivered FROM own_responses
@@ -47,10 +53,11 @@ TABLES: dict[str, str] = {
         SELECT * FROM findings WHERE {_MINE.format(tenant="tenant")}""",
     "tenant_ranges": f"""
         SELECT
-            response_uid, slot_end - slot_start AS slots, token_start, token_start + slots AS token_end,
+            DISTINCT response_uid, slot_end - slot_start AS slots, token_start, token_start + slots AS token_end,
             if(f.scope = 'cross_tenant' AND {_DONOR_IS_MINE}, 'same_tenant', f.scope) AS scope, via
-        FROM foreign_ranges AS f
-        WHERE response_uid IN (SELECT response_uid FROM responses WHERE {_MINE.format(tenant="tenant")})""",
+        FROM foreign_range_versions AS f
+        WHERE (response_uid, version) IN (
+            SELECT response_uid, version FROM responses WHERE verdict != 'clean' AND {_MINE.format(tenant="tenant")})""",
     # The reader is here only to be counted, and its times only to choose a window by.
     "tenant_exposures": f"""
         SELECT
@@ -58,15 +65,20 @@ TABLES: dict[str, str] = {
             if(f.donor_response_uid = '', f.donor_uid, f.donor_response_uid) AS own_uid,
             f.donor_response_uid != '' AS own_joined, f.scope AS scope, sipHash128(f.response_uid) AS reader,
             r.started AS started, r.ended AS ended, r.tokens_delivered AS reader_tokens, r.derived AS derived
-        FROM (SELECT * FROM foreign_ranges WHERE {_DONOR_IS_MINE}) AS f
-        INNER JOIN (SELECT * FROM asked_readers WHERE NOT ({_MINE.format(tenant="tenant")})) AS r
-            ON r.response_uid = f.response_uid""",
+        FROM (SELECT * FROM donated_range_versions WHERE {_DONOR_IS_MINE}) AS f
+        INNER JOIN (
+            SELECT response_uid, version, started, ended, tokens_delivered, derived FROM asked_readers
+            WHERE NOT ({_MINE.format(tenant="tenant")})
+                AND response_uid IN (SELECT response_uid FROM donated_range_versions WHERE {_DONOR_IS_MINE})
+        ) AS r ON r.response_uid = f.response_uid AND r.version = f.version""",
     "tenant_evidence": f"""
         SELECT uid, span, time, received_at, tenant_key FROM evidence WHERE {_MINE.format(tenant="tenant_id")}""",
+    "tenant_heard": f"""
+        SELECT tenant_key, first, last FROM own_heard WHERE {_MINE.format(tenant="tenant")}""",
     # Of everybody: verdicts, with nothing that says whose. A donor's list is as sure as these are.
     "everyone_verdicts": f"""
-        SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody
-        FROM asked_responses""",
+        SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody, sign
+        FROM asked_signed""",
     # The store's own: how far detection came, which emitters are heard of, when they recorded, how many requests they
     # finished; nothing of a tenant.
     "detection_state": "",
@@ -77,16 +89,30 @@ TABLES: dict[str, str] = {
 }
 """Tables that a tenant query may name, as queries over the store's tables."""
 
-_LIVE = dict.fromkeys(("own_responses", "own_asked", "asked_readers", "asked_responses"), "SELECT * FROM responses")
+_LIVE = {
+    "own_responses": "SELECT * FROM responses",
+    "own_asked": "SELECT * FROM responses",
+    "asked_readers": "SELECT * FROM responses WHERE verdict != 'clean'",
+    "own_signed": "SELECT * FROM newest_responses",
+    "own_asked_signed": "SELECT * FROM newest_responses",
+    "asked_signed": "SELECT * FROM newest_responses",
+    "own_heard": """
+        SELECT tenant_key, tenant, min(h.first) AS first, max(h.last) AS last
+        FROM tenants_heard AS h GROUP BY tenant_key, tenant""",
+}
 """The store's tables as they stand, which the tables above are over: no query may name one. What an incident froze
 takes their place."""
 
-_ONE_KEY = {"tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS own_donors FROM numbers(0)"}
+_ONE_KEY = {
+    "tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS version, toUInt64(0) AS own_donors FROM numbers(0)"
+}
 """With one key there was no rotation, and no foreign range needs to be read to see that."""
 
 _REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
 _STORE_TABLE = re.compile(
-    r"\b(responses|own_responses|own_asked|asked_readers|asked_responses|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|\w+_revisions|request_rollup|system)\b",
+    r"\b(responses|own_responses|own_asked|asked_readers|\w+_signed|own_heard|tenants_heard|newest_responses"
+    r"|newest_findings|findings|foreign_ranges|evidence\w*|facts|nodes|claims|\w+_versions|\w+_revisions"
+    r"|request_rollup|system)\b",
     re.IGNORECASE,
 )
 

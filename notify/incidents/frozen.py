@@ -119,7 +119,7 @@ def params(definition: Definition, resolved: Resolved, as_of: AsOf, suffix: str 
 def tenant_tables(incident: Incident) -> tuple[dict[str, str], dict[str, Any]]:
     """Tables under the names of the store's, as they stood for this incident, for one tenant's question; parameters.
 
-    `asked_responses` are those that the incident is about: the window and the scopes are the question's to check.
+    `asked_signed` are those that the incident is about: the window and the scopes are the question's to check.
     """
     suffix, asked = "_of_incident", f"{_ASKED} AND {LEFT_OUT} = ''"
     found = {
@@ -127,7 +127,14 @@ def tenant_tables(incident: Incident) -> tuple[dict[str, str], dict[str, Any]]:
         "own_responses": _STOOD.replace("SOME", _OWN),
         "own_asked": f"SELECT * FROM own_responses AS r WHERE {asked}",
         "asked_readers": f"SELECT * FROM ({_STOOD.replace('SOME', _READ)}) AS r WHERE {asked}",
-        "asked_responses": f"SELECT * FROM responses AS r WHERE {asked}",
+        "own_signed": "SELECT *, toInt8(1) AS sign FROM own_responses",
+        "own_asked_signed": "SELECT *, toInt8(1) AS sign FROM own_asked",
+        "asked_signed": f"SELECT *, toInt8(1) AS sign FROM responses AS r WHERE {asked}",
+        "own_heard": """
+            SELECT tenant_key, tenant, min(h.first) AS first,
+                least(max(h.last), fromUnixTimestamp64Nano({cursor@:Int64}, 'UTC')) AS last
+            FROM tenants_heard AS h GROUP BY tenant_key, tenant
+            HAVING toUnixTimestamp64Nano(min(h.first)) <= {cursor@:Int64}""",
         "findings": """
             SELECT * EXCEPT (retracted) FROM (
                 SELECT * FROM finding_versions WHERE version <= {as_of@:UInt64}

@@ -64,7 +64,7 @@ def test_what_is_known_of_everybody_says_of_nobody_who(book: VerdictBook, handle
     reader, source = book.leak("orion", "zenith")
     (row, *_) = rows = TenantStore(handle).rows(ACME, "SELECT * FROM everyone_verdicts")
     assert len(rows) == 2
-    assert sorted(row) == ["ended", "nobody", "reasons", "scope", "started", "unattributed_slots", "verdict"]
+    assert sorted(row) == ["ended", "nobody", "reasons", "scope", "sign", "started", "unattributed_slots", "verdict"]
     assert not {reader, source} & {str(value) for each in rows for value in each.values()}
 
 
