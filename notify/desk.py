@@ -23,12 +23,10 @@ from notify.responses import response_of_tenant
 from notify.scope import TenantScope
 from notify.tenant_store import TenantStore
 
-_KNOWN_KEYS = """
-SELECT DISTINCT tenant_key AS key FROM (
-    SELECT tenant_key FROM tenant_heard
-    UNION ALL SELECT tenant_key FROM tenant_known GROUP BY tenant_key HAVING sum(sign) > 0
-    UNION ALL SELECT tenant_key FROM tenant_exposures
-) ORDER BY key
+_HEARD_KEYS = "SELECT DISTINCT tenant_key AS key FROM tenant_heard"
+_JUDGED_KEYS = """
+SELECT tenant_key AS key FROM tenant_known GROUP BY tenant_key HAVING sum(sign) > 0
+UNION DISTINCT SELECT tenant_key AS key FROM tenant_exposures
 """
 
 
@@ -126,7 +124,7 @@ class TenantDesk:
                 "where `pagewitness serve` runs"
             )
         scope = TenantScope.of(tenant, self._pseudonym_keys)
-        keys_seen = tuple(row["key"] for row in (store or self._store).rows(scope, _KNOWN_KEYS))
+        keys_seen = self._keys_seen(scope, store or self._store)
         if not keys_seen:
             tried = ", ".join(self.key_ids)
             raise UnknownError(
@@ -134,3 +132,11 @@ class TenantDesk:
                 "the spelling; this is not an all-clear"
             )
         return scope, keys_seen
+
+    @staticmethod
+    def _keys_seen(scope: TenantScope, store: TenantStore) -> tuple[str, ...]:
+        seen = {row["key"] for row in store.rows(scope, _HEARD_KEYS)}
+        unseen = tuple(one for one in scope.pseudonyms if one[0] not in seen)
+        if unseen:  # no evidence names them, and yet verdicts can
+            seen |= {row["key"] for row in store.rows(TenantScope(unseen), _JUDGED_KEYS)}
+        return tuple(sorted(seen))

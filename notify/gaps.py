@@ -66,7 +66,9 @@ SELECT emitter, boot, earlier, minute + toIntervalMinute(1) AS later, missing FR
                 sum(answers) OVER (PARTITION BY emitter, boot ORDER BY minute) AS answered
             FROM (
                 SELECT emitter, boot, minute, max(requests) AS requests, sum(answers) AS answers
-                FROM engine_counts GROUP BY emitter, boot, minute
+                FROM engine_counts
+                WHERE (emitter, boot) IN (SELECT emitter, boot FROM engine_counts WHERE requests > 0)
+                GROUP BY emitter, boot, minute
             )
         ) WHERE requests > 0
     )

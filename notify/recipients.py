@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from detectors.queries import Row
 from notify.answers import AFFECTED_SCHEMA, Counts, OtherFindings, RecipientAnswer, RecipientRow, UnsureRow
@@ -11,26 +13,21 @@ from notify.question import Question, tally
 from notify.tenant_store import TenantStore
 from notify.times import iso
 
-_LISTED = """
-SELECT r.*, f.n AS other_findings
-FROM (SELECT * FROM tenant_responses WHERE verdict = 'violation' AND scope IN {scopes:Array(String)} AND WINDOW) AS r
-LEFT JOIN (
-    SELECT response_uid, count() AS n FROM tenant_findings WHERE effect != 'contamination' GROUP BY response_uid
-) AS f ON f.response_uid = r.response_uid
-ORDER BY r.started, r.response_uid
+_VIOLATIONS = """
+SELECT
+    response_uid, started, ended, model, tokens_delivered, scope, derived, other_tenants, foreign_slots,
+    unattributed_slots, rules, http_status, finish
+FROM tenant_responses WHERE verdict = 'violation' AND WINDOW ORDER BY started, response_uid
 """
 _VERDICTS = "SELECT verdict, sum(sign) AS n FROM tenant_verdicts WHERE WINDOW GROUP BY verdict HAVING n != 0"
 _REASONS = """
 SELECT arrayJoin(arrayDistinct(reasons)) AS reason, sum(sign) AS n FROM tenant_verdicts
 WHERE verdict IN ('unknown', 'pending') AND WINDOW GROUP BY reason HAVING n != 0
 """
-_NOT_LISTED = """
-SELECT scope, count() AS n FROM tenant_responses
-WHERE verdict = 'violation' AND scope NOT IN {scopes:Array(String)} AND WINDOW GROUP BY scope
-"""
 _OTHER_FINDINGS = """
-SELECT effect, rule, count() AS n FROM (SELECT *, time AS started, time AS ended FROM tenant_findings)
-WHERE effect != 'contamination' AND WINDOW GROUP BY effect, rule ORDER BY n DESC, rule
+SELECT effect, rule, response_uid, count() AS n, countIf(WINDOW) AS inside
+FROM (SELECT *, time AS started, time AS ended FROM tenant_findings)
+WHERE effect != 'contamination' GROUP BY effect, rule, response_uid
 """
 _UNSURE = """
 SELECT * FROM tenant_responses WHERE verdict IN ('unknown', 'pending') AND WINDOW ORDER BY started, response_uid
@@ -47,9 +44,14 @@ def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence
 
     def rows(sql: str) -> list[Row]:
         text = sql.replace("WINDOW", question.window.condition())
-        return store.rows(question.scope, text, scopes=scopes, **question.window.params())
+        return store.rows(question.scope, text, **question.window.params())
 
-    listed = [_row(row) for row in rows(_LISTED)]
+    violations = rows(_VIOLATIONS)
+    findings = rows(_OTHER_FINDINGS)
+    named = _summed((row["response_uid"], row["n"]) for row in findings)
+    by_rule = _summed(((row["effect"], row["rule"]), row["inside"]) for row in findings if row["inside"])
+    listed = [_row(row, named[row["response_uid"]]) for row in violations if row["scope"] in scopes]
+    others = Counter(row["scope"] for row in violations if row["scope"] not in scopes)
     counts = Counts(**{"violation": 0, "clean": 0, "unknown": 0, "pending": 0, **tally(rows(_VERDICTS), "verdict")})
     reasons = list(gaps)
     if (nobodys := rows(_NOBODYS)[0]["n"]) > 0:
@@ -68,9 +70,10 @@ def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence
         responses=listed,
         counts=counts,
         reasons=tally(rows(_REASONS), "reason"),
-        not_listed=tally(rows(_NOT_LISTED), "scope"),
+        not_listed=tally([{"scope": scope, "n": n} for scope, n in others.items()], "scope"),
         other_findings=[
-            OtherFindings(effect=row["effect"], rule=row["rule"], count=row["n"]) for row in rows(_OTHER_FINDINGS)
+            OtherFindings(effect=effect, rule=rule, count=n)
+            for (effect, rule), n in sorted(by_rule.items(), key=lambda one: (-one[1], one[0][1]))
         ],
         unsure=[_unsure(row) for row in rows(_UNSURE)] if question.include_unsure else None,
         evidence=evidence,
@@ -78,7 +81,14 @@ def affected_as_recipient(store: TenantStore, question: Question, gaps: Sequence
     )
 
 
-def _row(row: Row) -> RecipientRow:
+def _summed(pairs: Iterable[tuple[Any, int]]) -> Counter[Any]:
+    sums: Counter[Any] = Counter()
+    for key, count in pairs:
+        sums[key] += count
+    return sums
+
+
+def _row(row: Row, other_findings: int) -> RecipientRow:
     return RecipientRow(
         response_id=row["response_uid"],
         started=iso(row["started"]),
@@ -91,7 +101,7 @@ def _row(row: Row) -> RecipientRow:
         foreign_slots=row["foreign_slots"],
         unattributed_slots=row["unattributed_slots"],
         rules=sorted(row["rules"]),
-        other_findings=row["other_findings"] or 0,
+        other_findings=other_findings,
         http_status=row["http_status"],
         finish=row["finish"],
     )

@@ -18,13 +18,7 @@ from notify.scope import TenantScope
 _MINE = "(tenant_key, {tenant}) IN {{scope:Array(Tuple(String, String))}}"
 _DONOR_IS_MINE = "(donor_tenant_key, donor_tenant) IN {scope:Array(Tuple(String, String))}"
 
-TABLES: dict[str, str] = {
-    # Reading what the same tenant wrote under an older key is not another tenant's data: rotating keys must not split
-    # a tenant, and only here are all its pseudonyms known.
-    "tenant_rotated": f"""
-        SELECT response_uid, version, uniqExact(donor_tenant_key, donor_tenant) AS own_donors
-        FROM donated_range_versions WHERE scope = 'cross_tenant' AND {_DONOR_IS_MINE} GROUP BY response_uid, version""",
-    "tenant_responses": f"""
+_RESPONSES = f"""
         SELECT
             r.tenant_key AS tenant_key, r.response_uid AS response_uid, r.prefill_uid AS prefill_uid, r.rid AS rid,
             r.model AS model, r.traffic AS traffic, r.started AS started, r.ended AS ended, r.verdict AS verdict,
@@ -32,13 +26,24 @@ TABLES: dict[str, str] = {
             r.tokens_delivered AS tokens_delivered, r.output_tokens AS output_tokens, r.input_tokens AS input_tokens,
             r.http_status AS http_status, r.finish AS finish, r.exposure_rules AS exposure_rules,
             r.foreign_slots AS foreign_slots, r.unattributed_slots AS unattributed_slots,
-            r.no_writer_slots AS no_writer_slots, greatest(r.donor_tenants - o.own_donors, 0) AS other_tenants,
+            r.no_writer_slots AS no_writer_slots, greatest(r.donor_tenants - {{own}}, 0) AS other_tenants,
             multiIf(
                 r.scope = '' AND r.verdict = 'violation', '{UNATTRIBUTED}',  -- read, and nobody knows whose it was
-                r.scope != 'cross_tenant' OR o.own_donors = 0 OR r.donor_tenants > o.own_donors, r.scope,
+                r.scope != 'cross_tenant' OR {{own}} = 0 OR r.donor_tenants > {{own}}, r.scope,
                 r.unattributed_slots > 0, '{UNATTRIBUTED}', 'same_tenant') AS scope
-        FROM (SELECT * FROM own_asked WHERE {_MINE.format(tenant="tenant")}) AS r
-        LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid AND o.version = r.version""",
+        FROM (SELECT * FROM own_asked WHERE (tenant_key, tenant) IN {{{{scope:Array(Tuple(String, String))}}}}) AS r
+        {{rotated}}"""
+
+TABLES: dict[str, str] = {
+    # Reading what the same tenant wrote under an older key is not another tenant's data: rotating keys must not split
+    # a tenant, and only here are all its pseudonyms known.
+    "tenant_rotated": f"""
+        SELECT response_uid, version, uniqExact(donor_tenant_key, donor_tenant) AS own_donors
+        FROM donated_range_versions WHERE scope = 'cross_tenant' AND {_DONOR_IS_MINE} GROUP BY response_uid, version""",
+    "tenant_responses": _RESPONSES.format(
+        own="o.own_donors",
+        rotated="LEFT JOIN tenant_rotated AS o ON o.response_uid = r.response_uid AND o.version = r.version",
+    ),
     # To be counted by their signs: a row that no longer stands is here twice, once with each sign.
     "tenant_verdicts": f"""
         SELECT tenant_key, verdict, reasons, started, ended, sign FROM own_asked_signed
@@ -103,9 +108,7 @@ _LIVE = {
 """The store's tables as they stand, which the tables above are over: no query may name one. What an incident froze
 takes their place."""
 
-_ONE_KEY = {
-    "tenant_rotated": "SELECT '' AS response_uid, toUInt64(0) AS version, toUInt64(0) AS own_donors FROM numbers(0)"
-}
+_ONE_KEY = {"tenant_responses": _RESPONSES.format(own="0", rotated="")}
 """With one key there was no rotation, and no foreign range needs to be read to see that."""
 
 _REFERENCE = re.compile(r"\b(?:FROM|JOIN)\s+([A-Za-z_][\w.]*)", re.IGNORECASE)
@@ -144,15 +147,17 @@ class TenantStore:
         if strangers or not named:
             allowed, refused = ", ".join(sorted(TABLES)), ", ".join(strangers) or "nothing"
             raise ScopeRequiredError(f"a tenant query may read {allowed}; not {refused}")
-        needed = _with_dependencies(named)
-        defined = TABLES if len(scope.pseudonyms) > 1 else TABLES | _ONE_KEY
-        wanted = {name: defined[name] for name in defined if name in needed and defined[name]}
-        tables = ", ".join(f"{name} AS ({text})" for name, text in {**self._base, **wanted}.items())
-        return self._handle.rows(f"WITH {tables} {sql}", {**self._params, **params, "scope": list(scope.pseudonyms)})
+        defined = {**self._base, **TABLES, **(_ONE_KEY if len(scope.pseudonyms) == 1 else {})}
+        needed = _with_dependencies(named, {name: text for name, text in defined.items() if text})
+        tables = ", ".join(f"{name} AS ({defined[name]})" for name in needed)
+        text = f"WITH {tables} {sql}" if tables else sql
+        return self._handle.rows(text, {**self._params, **params, "scope": list(scope.pseudonyms)})
 
 
-def _with_dependencies(named: set[str]) -> set[str]:
-    needed = set(named)
-    if "tenant_responses" in needed:
-        needed.add("tenant_rotated")
-    return needed
+def _with_dependencies(named: set[str], defined: Mapping[str, str]) -> list[str]:
+    """Those of the tables that the named ones are made of, in the order of `defined`: no others are planned."""
+    needed, asked = set(), set(named) & defined.keys()
+    while asked:
+        needed |= asked
+        asked = {one for name in asked for one in _REFERENCE.findall(defined[name])} & defined.keys() - needed
+    return [name for name in defined if name in needed]

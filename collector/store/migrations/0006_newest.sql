@@ -36,11 +36,12 @@ CREATE TABLE IF NOT EXISTS newest_responses
     exposure_rules Array(String),
     sign Int8,
     INDEX by_uid response_uid TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX by_rid rid TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX by_rid rid TYPE bloom_filter(0.01) GRANULARITY 1,
+    PROJECTION counts (SELECT verdict, tenant_key, tenant, sum(sign) GROUP BY verdict, tenant_key, tenant)
 )
 ENGINE = VersionedCollapsingMergeTree(sign, version)
 ORDER BY (verdict, tenant_key, tenant, started, response_uid)
-SETTINGS default_compression_codec = 'ZSTD(1)';
+SETTINGS default_compression_codec = 'ZSTD(1)', index_granularity = 1024, deduplicate_merge_projection_mode = 'rebuild';
 
 CREATE TABLE IF NOT EXISTS newest_findings
 (
@@ -63,7 +64,7 @@ CREATE TABLE IF NOT EXISTS newest_findings
 )
 ENGINE = VersionedCollapsingMergeTree(sign, version)
 ORDER BY (tenant_key, tenant, effect, response_uid, finding_id)
-SETTINGS default_compression_codec = 'ZSTD(1)';
+SETTINGS default_compression_codec = 'ZSTD(1)', index_granularity = 1024;
 
 TRUNCATE TABLE newest_responses;
 
