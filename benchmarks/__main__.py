@@ -20,7 +20,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.report import Section, keeping, page
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
-DRIVER = {"__main__", "machine", "report"}
+DRIVER = {"__main__", "machine", "notify_store", "report"}
 ON_ENGINE = {"overhead"}
 
 

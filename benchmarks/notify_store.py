@@ -35,7 +35,7 @@ INSERT INTO response_versions
 SELECT
     uid, {version} + number + stage, lower(hex(MD5(uid))), tenant, tenant_key, 'customer', lower(hex(MD5(reverse(uid)))),
     'tiny', concat('host', toString(number % 16), '/decode-31001-tp0'), started, started + toIntervalSecond(4),
-    if(stage = 0, 'pending', verdict), if(stage = 1 AND verdict != 'unknown', [], ['decode_emitter_silent']),
+    if(stage = 0, 'pending', verdict), if(stage = 1 AND verdict != 'unknown', [], ['peer_not_seen']),
     if(stage = 1 AND verdict = 'clean', '{rules}', ''), if(stage = 1 AND verdict = 'violation', 'cross_tenant', ''),
     false, 100 + number % 400, 100 + number % 400, 200 + number % 3000, 200, 'stop',
     if(stage = 1 AND verdict = 'violation', 48, 0), 0, 0, if(stage = 1 AND verdict = 'violation', 1, 0),
