@@ -33,8 +33,8 @@ _UNSURE = """
 SELECT * FROM tenant_responses WHERE verdict IN ('unknown', 'pending') AND WINDOW ORDER BY started, response_uid
 """
 _NOBODYS = """
-SELECT sum(sign) AS n FROM everyone_verdicts
-WHERE nobody AND verdict = 'violation' AND scope IN ('cross_tenant', 'unattributed') AND WINDOW
+SELECT sum(sign) AS n FROM nobodys_verdicts
+WHERE verdict = 'violation' AND scope IN ('cross_tenant', 'unattributed') AND WINDOW
 """
 
 

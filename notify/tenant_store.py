@@ -84,6 +84,8 @@ TABLES: dict[str, str] = {
     "everyone_verdicts": f"""
         SELECT verdict, reasons, scope, unattributed_slots, started, ended, tenant = '{UNATTRIBUTED}' AS nobody, sign
         FROM asked_signed""",
+    # The same of requests that nobody vouched for: they may be anybody's.
+    "nobodys_verdicts": "SELECT verdict, scope, started, ended, sign FROM nobodys_signed",
     # The store's own: how far detection came, which emitters are heard of, when they recorded, how many requests they
     # finished; nothing of a tenant.
     "detection_state": "",
@@ -101,6 +103,7 @@ _LIVE = {
     "own_signed": "SELECT * FROM newest_responses",
     "own_asked_signed": "SELECT * FROM newest_responses",
     "asked_signed": "SELECT * FROM newest_responses",
+    "nobodys_signed": f"SELECT * FROM newest_responses WHERE tenant = '{UNATTRIBUTED}'",
     "own_heard": """
         SELECT tenant_key, tenant, min(h.first) AS first, max(h.last) AS last
         FROM tenants_heard AS h GROUP BY tenant_key, tenant""",
@@ -147,8 +150,9 @@ class TenantStore:
         if strangers or not named:
             allowed, refused = ", ".join(sorted(TABLES)), ", ".join(strangers) or "nothing"
             raise ScopeRequiredError(f"a tenant query may read {allowed}; not {refused}")
-        defined = {**self._base, **TABLES, **(_ONE_KEY if len(scope.pseudonyms) == 1 else {})}
-        needed = _with_dependencies(named, {name: text for name, text in defined.items() if text})
+        own = TABLES | _ONE_KEY if len(scope.pseudonyms) == 1 else TABLES
+        defined = {**self._base, **{name: text for name, text in own.items() if text}}
+        needed = _with_dependencies(named, defined)
         tables = ", ".join(f"{name} AS ({defined[name]})" for name in needed)
         text = f"WITH {tables} {sql}" if tables else sql
         return self._handle.rows(text, {**self._params, **params, "scope": list(scope.pseudonyms)})

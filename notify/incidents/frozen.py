@@ -47,12 +47,11 @@ _OWN = """response_uid IN (
             SELECT response_uid FROM response_versions
             WHERE (tenant_key, tenant) IN {scope:Array(Tuple(String, String))})"""
 _READ = "response_uid IN (SELECT response_uid FROM foreign_range_versions)"
+_NOBODYS = f"""response_uid IN (SELECT response_uid FROM response_versions WHERE tenant = '{UNATTRIBUTED}')"""
 _STOOD_IN_WINDOW = f"""
     SELECT * FROM (
         SELECT * FROM response_versions
-        WHERE version <= {{as_of@:UInt64}} AND response_uid IN (
-            SELECT response_uid FROM response_versions
-            WHERE version <= {{as_of@:UInt64}} AND {_IN_WINDOW} AND CANDIDATES)
+        WHERE version <= {{as_of@:UInt64}} AND CANDIDATES
         ORDER BY response_uid DESC, version DESC LIMIT 1 BY response_uid
     ) WHERE verdict != 'retired' AND {_IN_WINDOW} AND {_ASKED}"""
 _OWN_DONORS = """
@@ -79,7 +78,10 @@ _AFFECTED = """
     SELECT * FROM judged@ WHERE left_out = '' AND verdict = 'violation' AND has({scopes@:Array(String)}, scope)"""
 
 
-HITS = "(verdict = 'violation' OR notEmpty(exposure_rules))"
+HITS = f"""response_uid IN (
+            SELECT response_uid FROM response_versions
+            WHERE version <= {{as_of@:UInt64}} AND {_IN_WINDOW}
+                AND (verdict = 'violation' OR notEmpty(exposure_rules)))"""
 """SQL: only what some rule named, at some time: few of all responses, and found without judging the others."""
 
 
@@ -92,9 +94,8 @@ def tables(resolved: Resolved, suffix: str = "", candidates: str = "true") -> st
     if resolved.one_tenant:  # a key was rotated: what the tenant itself wrote under the other is not foreign
         named = {**named, "own_donors@": _OWN_DONORS, "judged@": _JUDGED_ROTATED}
     order = [name for name in ("stood@", "own_donors@", "judged@", "affected@") if name in named]
-    return (
-        ", ".join(f"{name} AS ({named[name]})" for name in order).replace("@", suffix).replace("CANDIDATES", candidates)
-    )
+    text = ", ".join(f"{name} AS ({named[name]})" for name in order)
+    return text.replace("CANDIDATES", candidates).replace("@", suffix)
 
 
 def params(definition: Definition, resolved: Resolved, as_of: AsOf, suffix: str = "") -> dict[str, Any]:
@@ -130,6 +131,9 @@ def tenant_tables(incident: Incident) -> tuple[dict[str, str], dict[str, Any]]:
         "own_signed": "SELECT *, toInt8(1) AS sign FROM own_responses",
         "own_asked_signed": "SELECT *, toInt8(1) AS sign FROM own_asked",
         "asked_signed": f"SELECT *, toInt8(1) AS sign FROM responses AS r WHERE {asked}",
+        "nobodys_signed": f"""
+            SELECT *, toInt8(1) AS sign FROM ({_STOOD.replace("SOME", _NOBODYS)}) AS r
+            WHERE tenant = '{UNATTRIBUTED}' AND {asked}""",
         "own_heard": """
             SELECT tenant_key, tenant, min(h.first) AS first,
                 least(max(h.last), fromUnixTimestamp64Nano({cursor@:Int64}, 'UTC')) AS last

@@ -107,7 +107,8 @@ class IncidentDesk:
         coverage = totals.coverage()
         shares = totals.shares()
         rules, at_risk = totals.by_rule(effects_of(self._rules))
-        uids_digest, found = totals.uids_digest()
+        rows = totals.rows()
+        uids_digest = totals.digest_of_rows(rows)
         digest = digest_of(incident.definition, incident.as_of, uids_digest)
         changed = (
             [] if digest == incident.digest else ["the list is not the one that was frozen: the store was changed"]
@@ -130,11 +131,11 @@ class IncidentDesk:
             counts=coverage.counts,
             reasons=shares.reasons,
             evidence=evidence,
-            responses=totals.rows(),
+            responses=rows,
             uids_digest=uids_digest,
             digest=digest,
             reproduced=not changed,
-            exit_code=exit_code(found, evidence),
+            exit_code=exit_code(len(rows), evidence),
         )
 
     def preview(self, name: str, change: Change, revision: int = 0) -> PreviewAnswer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from detectors.queries import Row
 from engine_hooks.conventions import UNATTRIBUTED
@@ -115,6 +116,11 @@ class Totals:
         self._all = f"WITH {tables(resolved)} "
         self._hits = f"WITH {tables(resolved, candidates=HITS)} "
         self._params = params(definition, resolved, as_of) | {"risk_labels": list(resolved.risk_labels)}
+
+    @staticmethod
+    def digest_of_rows(rows: Sequence[IncidentRow]) -> str:
+        """What `uids_digest` gives, from the affected responses."""
+        return sha256("".join(f"{uid}\n" for uid in sorted(row.response_id for row in rows)).encode()).hexdigest()
 
     def uids_digest(self) -> tuple[str, int]:
         """SHA-256 of the sorted ids of affected responses, and how many they are."""
