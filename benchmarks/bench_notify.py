@@ -76,7 +76,9 @@ def run() -> dict[str, dict[str, float]]:
             with ServiceProcess(Path(folder), detect_every=3600, settings=settings) as service:
                 command = _command(service.data_dir, tenant_names()[LARGEST])
         rows |= {f"{name}, of {size:,}": figures for name, figures in asked.items()}
-        GOALS.update({f"{name}, of {size:,}": TENANT_GOAL for name in asked if "tenant" in name and "incident" not in name})
+        GOALS.update(
+            {f"{name}, of {size:,}": TENANT_GOAL for name in asked if "tenant" in name and "incident" not in name}
+        )
         GOALS[f"an incident defined, of {size:,}"] = DEFINITION_GOAL
         rows[f"the command, largest tenant, of {size:,}"] = {"command (ms)": command}
         GOALS[f"the command, largest tenant, of {size:,}"] = COMMAND_GOAL
@@ -99,7 +101,7 @@ def in_process(folder: str, size: int) -> dict[str, dict[str, float]]:
 
         end = f"{START + timedelta(days=DAYS + 1):%Y-%m-%d}"
         everything = Change.model_validate({"from": f"{START:%Y-%m-%d}", "to": end})
-        shorter = Change(to=f"{START + timedelta(days=20):%Y-%m-%d}")
+        shorter = Change.model_validate({"to": f"{START + timedelta(days=20):%Y-%m-%d}"})
         rows = {
             "largest tenant": _asked(timed, tenant(LARGEST)),
             "largest tenant, two days": _asked(timed, tenant(LARGEST, two_days)),

@@ -39,7 +39,9 @@ def service_status(
         boots=len(stored),
         unjudged=unjudged,
         rejects=tally(store.rows("SELECT reason, count() AS n FROM evidence_rejects GROUP BY reason"), "reason"),
-        counts=counts_of(store.rows("SELECT verdict, sum(sign) AS n FROM newest_responses GROUP BY verdict HAVING n != 0")),
+        counts=counts_of(
+            store.rows("SELECT verdict, sum(sign) AS n FROM newest_responses GROUP BY verdict HAVING n != 0")
+        ),
         reasons=tally(
             store.rows(
                 "SELECT reason, count() AS n FROM responses ARRAY JOIN arrayDistinct(reasons) AS reason"

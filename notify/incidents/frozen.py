@@ -49,11 +49,24 @@ _OWN = """response_uid IN (
 _READ = "response_uid IN (SELECT response_uid FROM foreign_range_versions)"
 _NOBODYS = f"""response_uid IN (SELECT response_uid FROM response_versions WHERE tenant = '{UNATTRIBUTED}')"""
 _STOOD_IN_WINDOW = f"""
-    SELECT * FROM (
+    SELECT *, toInt8(1) AS sign FROM (
         SELECT * FROM response_versions
         WHERE version <= {{as_of@:UInt64}} AND CANDIDATES
         ORDER BY response_uid DESC, version DESC LIMIT 1 BY response_uid
     ) WHERE verdict != 'retired' AND {_IN_WINDOW} AND {_ASKED}"""
+# The same from the newest rows, to be counted by their signs: right for all responses but those that have a version of
+# then and a later one too, which are few, and read from the versions.
+_STOOD_SIGNED = f"""
+    SELECT * FROM newest_responses
+    WHERE version <= {{as_of@:UInt64}} AND response_uid NOT IN {{later@:Array(String)}} AND {_IN_WINDOW} AND {_ASKED}
+    UNION ALL
+    {_STOOD_IN_WINDOW.replace("CANDIDATES", "response_uid IN {later@:Array(String)}")}"""
+LATER = """
+SELECT response_uid FROM response_versions GROUP BY response_uid
+HAVING min(version) <= {as_of:UInt64} AND max(version) > {as_of:UInt64} ORDER BY response_uid LIMIT {most:UInt64}
+"""
+"""SQL: responses whose newest version is later than that of an incident which has an earlier one too."""
+
 _OWN_DONORS = """
     SELECT f.response_uid AS response_uid, uniqExact(f.donor_tenant_key, f.donor_tenant) AS own
     FROM foreign_range_versions AS f
@@ -85,12 +98,14 @@ HITS = f"""response_uid IN (
 """SQL: only what some rule named, at some time: few of all responses, and found without judging the others."""
 
 
-def tables(resolved: Resolved, suffix: str = "", candidates: str = "true") -> str:
+def tables(resolved: Resolved, suffix: str = "", candidates: str = "true", *, signed: bool = False) -> str:
     """A WITH clause with `judged` (every response of the window, with why it is left out) and `affected`.
 
     `candidates` leaves out what never had a version like this: a condition over columns of `response_versions`.
+    `signed`: from the newest rows, to be counted by the column `sign`; it takes the answer of LATER as `later`.
     """
-    named = {"stood@": _STOOD_IN_WINDOW, "judged@": _JUDGED, "affected@": _AFFECTED}
+    stood = _STOOD_SIGNED if signed else _STOOD_IN_WINDOW
+    named = {"stood@": stood, "judged@": _JUDGED, "affected@": _AFFECTED}
     if resolved.one_tenant:  # a key was rotated: what the tenant itself wrote under the other is not foreign
         named = {**named, "own_donors@": _OWN_DONORS, "judged@": _JUDGED_ROTATED}
     order = [name for name in ("stood@", "own_donors@", "judged@", "affected@") if name in named]

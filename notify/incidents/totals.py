@@ -21,7 +21,7 @@ from notify.incidents.answers import (
     Unsure,
 )
 from notify.incidents.definition import AsOf, Definition, Resolved
-from notify.incidents.frozen import HITS, params, tables
+from notify.incidents.frozen import HITS, LATER, params, tables
 from notify.names import TenantNames
 from notify.operator_store import OperatorStore
 from notify.question import tally
@@ -33,23 +33,24 @@ SELECT
     if(left_out = '' AND verdict = 'violation' AND NOT has({scopes:Array(String)}, scope), 'scope', left_out) AS why,
     multiIf(why = 'traffic', traffic, why = 'node', emitter, why = 'rule', arrayStringConcat(rules, ' '),
         why = 'scope', scope, why = 'effect', 'contamination', '') AS what,
-    if(why = 'tenant', tenant_key, '') AS key, if(why = 'tenant', tenant, '') AS whose, verdict, count() AS n
-FROM judged GROUP BY why, what, key, whose, verdict
+    if(why = 'tenant', tenant_key, '') AS key, if(why = 'tenant', tenant, '') AS whose, verdict, sum(sign) AS n
+FROM judged GROUP BY why, what, key, whose, verdict HAVING n != 0
 """
 _SHARES = """
 SELECT
     grouping(emitter) = 0 AS of_node, grouping(day) = 0 AS of_day, tenant_key, tenant, emitter, day,
-    countIf(hit AND NOT derived) AS affected, countIf(hit AND derived) AS derived_too,
-    sumIf(tokens_delivered, hit) AS tokens, countIf(verdict = 'unknown') AS unknown,
-    countIf(verdict = 'pending') AS pending, sumMap(why) AS reasons
+    sumIf(sign, hit AND NOT derived) AS affected, sumIf(sign, hit AND derived) AS derived_too,
+    sumIf(sign * tokens_delivered, hit) AS tokens, sumIf(sign, verdict = 'unknown') AS unknown,
+    sumIf(sign, verdict = 'pending') AS pending, sumMap(why) AS reasons
 FROM (
-    SELECT tenant_key, tenant, emitter, toDate(started, 'UTC') AS day, derived, tokens_delivered, verdict,
+    SELECT tenant_key, tenant, emitter, toDate(started, 'UTC') AS day, derived, tokens_delivered, verdict, sign,
         if(hit, [], arrayDistinct(reasons)) AS distinct_reasons,
-        mapFromArrays(distinct_reasons, arrayMap(one -> toUInt64(1), distinct_reasons)) AS why,
+        mapFromArrays(distinct_reasons, arrayMap(one -> toInt64(sign), distinct_reasons)) AS why,
         verdict = 'violation' AND has({scopes:Array(String)}, scope) AS hit
-    FROM judged WHERE left_out = '' AND (hit OR verdict IN ('unknown', 'pending'))
+    FROM judged WHERE left_out = '' AND verdict != 'clean' AND (hit OR verdict IN ('unknown', 'pending'))
 )
 GROUP BY GROUPING SETS ((tenant_key, tenant), (emitter), (day))
+HAVING affected != 0 OR derived_too != 0 OR unknown != 0 OR pending != 0
 """
 _RULES = """
 SELECT rule, countIf(hit) AS affected, countIf(NOT hit) AS at_risk FROM (
@@ -85,6 +86,9 @@ SELECT lower(hex(SHA256(arrayStringConcat(arrayMap(one -> concat(one, '\\n'), ar
 FROM affected
 """
 
+MOST_LATER = 20_000
+"""Responses judged again since that are looked up one by one; with more, everything is read from the versions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -113,7 +117,9 @@ class Totals:
     ) -> None:
         self._store = store
         self._names = names
+        self._signed = f"WITH {tables(resolved, signed=True)} "
         self._all = f"WITH {tables(resolved)} "
+        self._later: list[str] | None = None
         self._hits = f"WITH {tables(resolved, candidates=HITS)} "
         self._params = params(definition, resolved, as_of) | {"risk_labels": list(resolved.risk_labels)}
 
@@ -131,7 +137,7 @@ class Totals:
         """Verdicts of what the incident is about, and what it leaves out. A scope that it does not list is of both."""
         counts = {"violation": 0, "clean": 0, "unknown": 0, "pending": 0}
         left: dict[tuple[str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        for row in self._rows(_COVERAGE):
+        for row in self._counted(_COVERAGE):
             if row["why"] in ("", "scope"):
                 counts[row["verdict"]] += row["n"]
             if row["why"]:
@@ -153,7 +159,7 @@ class Totals:
 
     def shares(self) -> Shares:
         """By recipient, by node, by day; and whose responses are unknown or pending, and why."""
-        rows = self._rows(_SHARES)
+        rows = self._counted(_SHARES)
         by_tenant = self._grouped(row for row in rows if not row["of_node"] and not row["of_day"])
         tenants = [TenantShare(tenant=tenant, **_share(group)) for tenant, group in by_tenant]
         nodes = [NodeShare(node=row["emitter"], **_share([row])) for row in rows if row["of_node"]]
@@ -229,8 +235,26 @@ class Totals:
             groups[self._names.identity(row["tenant_key"], row["tenant"])].append(row)
         return [(self._names.reference(group[0]["tenant_key"], group[0]["tenant"]), group) for group in groups.values()]
 
-    def _rows(self, sql: str, over: str = "") -> list[Row]:
-        return self._store.rows((over or self._all) + sql, **self._params)
+    def _rows(self, sql: str, over: str) -> list[Row]:
+        return self._store.rows(over + sql, **self._params)
+
+    def _counted(self, sql: str) -> list[Row]:
+        """Counts over everything, by signs. A pass of detection that writes meanwhile can make a response one of those
+        whose newest version is later: then they are counted again, and at last from the versions alone."""
+        if self._later is None:
+            self._later = self._asked_later()
+        for _ in range(3):
+            if len(self._later) == MOST_LATER:
+                break
+            rows = self._store.rows(self._signed + sql, **self._params, later=self._later)
+            before, self._later = self._later, self._asked_later()
+            if self._later == before:
+                return rows
+        return self._rows(sql, self._all)
+
+    def _asked_later(self) -> list[str]:
+        found = self._store.rows(LATER, as_of=self._params["as_of"], most=MOST_LATER)
+        return [row["response_uid"] for row in found]
 
 
 def _share(rows: Sequence[Row]) -> dict[str, int]:
@@ -244,4 +268,4 @@ def _added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
     for each in counts:
         for name, count in each.items():
             sums[name] += count
-    return tally([{"name": name, "n": count} for name, count in sums.items()], "name")
+    return tally([{"name": name, "n": count} for name, count in sums.items() if count], "name")
