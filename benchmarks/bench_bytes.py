@@ -1,9 +1,9 @@
 """What a request takes on the disk, all its facts and its verdict.
 
-A simulated fleet with chunked prefill over the control tier, stored as its agents posted it, judged, and merged into one
-part. `ids and numbers` is everything but the page lists; `page lists` are the runs that each list of pages is stored as,
-which depend on how scattered the pool is. `content hash` tells a fact that came twice from one that contradicts another.
-The goal is 150 bytes a request, 250 at the most, without the lists.
+A simulated fleet with chunked prefill over the control tier, stored as its agents posted it, judged, and merged into
+one part. `ids and numbers` is everything but the page lists; `page lists` are the runs that each list of pages is
+stored as, which depend on how scattered the pool is. `content hash` tells a fact that came twice from one that
+contradicts another. The goal is 150 bytes a request, 250 at the most, without the lists: it is not reached.
 """
 
 from __future__ import annotations

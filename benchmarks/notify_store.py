@@ -33,8 +33,9 @@ _DRAWN = f"""
 _RESPONSES = """
 INSERT INTO response_versions
 SELECT
-    uid, {version} + number + stage, lower(hex(MD5(uid))), tenant, tenant_key, 'customer', lower(hex(MD5(reverse(uid)))),
-    'tiny', concat('host', toString(number % 16), '/decode-31001-tp0'), started, started + toIntervalSecond(4),
+    uid, {version} + number + stage, lower(hex(MD5(uid))), tenant, tenant_key, 'customer',
+    lower(hex(MD5(reverse(uid)))), 'tiny', concat('host', toString(number % 16), '/decode-31001-tp0'), started,
+    started + toIntervalSecond(4),
     if(stage = 0, 'pending', verdict), if(stage = 1 AND verdict != 'unknown', [], ['peer_not_seen']),
     if(stage = 1 AND verdict = 'clean', '{rules}', ''), if(stage = 1 AND verdict = 'violation', 'cross_tenant', ''),
     false, 100 + number % 400, 100 + number % 400, 200 + number % 3000, 200, 'stop',
@@ -46,7 +47,8 @@ _RANGES = """
 INSERT INTO foreign_range_versions
 SELECT
     uid, {version} + number + 1, number % 5000 + part, 0, 16, 160 + 16 * part, 'cross_tenant', 'stale_page',
-    lower(hex(MD5(toString(number - 1)))) AS donor, donor, {names}[(place + 1 + number % 7) % {tenants} + 1], '{key}', ''
+    lower(hex(MD5(toString(number - 1)))) AS donor, donor, {names}[(place + 1 + number % 7) % {tenants} + 1],
+    '{key}', ''
 FROM ({drawn}) ARRAY JOIN [0, 1, 2] AS part WHERE verdict = 'violation'
 """
 _FINDINGS = """

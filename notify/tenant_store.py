@@ -62,7 +62,8 @@ TABLES: dict[str, str] = {
             if(f.scope = 'cross_tenant' AND {_DONOR_IS_MINE}, 'same_tenant', f.scope) AS scope, via
         FROM foreign_range_versions AS f
         WHERE (response_uid, version) IN (
-            SELECT response_uid, version FROM responses WHERE verdict != 'clean' AND {_MINE.format(tenant="tenant")})""",
+            SELECT response_uid, version FROM responses
+            WHERE verdict != 'clean' AND {_MINE.format(tenant="tenant")})""",
     # The reader is here only to be counted, and its times only to choose a window by.
     "tenant_exposures": f"""
         SELECT

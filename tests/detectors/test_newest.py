@@ -1,4 +1,4 @@
-"""The newest rows are what the versions come to, after any sequence of verdicts, merged or not, settled at once or late."""
+"""The newest rows are what the versions come to: after any sequence of verdicts, merged or not, settled or not yet."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def test_it_equals_what_all_versions_come_to(
     for step in steps:
         uid = f"{step['uid']}{number:031x}"
         started = START + timedelta(minutes=step["minutes"])
-        times = {"started": started, "ended": None if step["open"] else started + timedelta(seconds=5)}
-        book.response(step["tenant"], uid=uid, verdict=step["verdict"], **times)
+        ended = None if step["open"] else started + timedelta(seconds=5)
+        book.response(step["tenant"], uid=uid, verdict=step["verdict"], started=started, ended=ended)
         if step["verdict"] == "violation":
             book.foreign_range(uid, donor="e" * 32, donor_tenant="zenith")
         if step["finding"]:
