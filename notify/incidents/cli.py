@@ -30,7 +30,6 @@ from notify.incidents.options import (
     Start,
     change,
 )
-from notify.incidents.words import checked_name
 from notify.options import DataDir, Output, OutputForm, RowsOutput, RowsOutputForm, Token, Url, connect
 from notify.output import quietly, say, write
 from notify.parse import parsed
@@ -191,6 +190,8 @@ def _show_affected(answer: IncidentAffectedAnswer, output: RowsOutput) -> None:
 
 
 def _path(name: str) -> str:
+    from notify.incidents.words import checked_name  # with the rules, which other commands need not load
+
     return f"incidents/{checked_name(name)}"
 
 

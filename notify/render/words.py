@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from detectors.verdicts import REASONS
 from notify.answers import Counts, Evidence, Window
 from notify.render.screen import Screen
 from notify.times import for_people
@@ -35,6 +34,8 @@ def counts_line(counts: Counts) -> str:
 
 def show_reasons(screen: Screen, reasons: Mapping[str, int]) -> None:
     """Why responses are unknown or pending, a line a reason."""
+    from detectors.verdicts import REASONS  # loads what judges, which an answer without reasons need not wait for
+
     for reason, count in reasons.items():
         screen.line(f"{count} x {reason}: {REASONS.get(reason, 'a reason that this version does not know')}", indent=2)
 
