@@ -109,7 +109,9 @@ def _may_be_unknown(job: Job, reasons: set[str], truth: ResponseTruth | None) ->
 
 def _wrong_donors(truth: ResponseTruth, parts: Sequence[Row], names: Mapping[str, int], *, whole: bool) -> list[str]:
     """What is said wrongly of whose each slot was that the response read itself."""
-    true = {(page, slot): owner for page, slot, _, owner in truth.foreign.tolist()}
+    true: dict[tuple[int, int], set[int]] = {}  # a response that was put aside can have had one page twice
+    for page, slot, _, owner in truth.foreign.tolist():
+        true.setdefault((page, slot), set()).add(owner)
     said = {
         (part["page"], slot): part
         for part in parts
@@ -122,8 +124,8 @@ def _wrong_donors(truth: ResponseTruth, parts: Sequence[Row], names: Mapping[str
             wrong.append(f"slot {where} is called foreign, and is its own")
         elif part["scope"] != "unattributed":
             named = names.get(part["donor_rid"], NOBODY) if part["donor_rid"] else NOBODY
-            if named != true[where]:
-                wrong.append(f"slot {where} is said to be of request {named}, and is of {true[where]}")
+            if named not in true[where]:
+                wrong.append(f"slot {where} is said to be of request {named}, and is of {sorted(true[where])}")
     if whole and len(true) and true.keys() != said.keys():
         wrong.append(f"{len(true.keys() - said.keys())} foreign slots are not named")
     return wrong[:5]
