@@ -15,7 +15,7 @@ ARGS ?=
 # A process for each core, up to four: each has stores of its own, which take memory.
 AT_ONCE := -n auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help venv demo engine-demo incident test test-slow test-incident test-engine test-engine-all lint types layers bench overhead docs lock dist clean
+.PHONY: help venv demo engine-demo incident test test-slow test-incident test-engine test-engine-all lint types layers soak bench overhead docs lock dist clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /  make \1\t/p' Makefile | expand -t 20
@@ -39,6 +39,9 @@ engine-demo: $(STAMP) ## the same live: a vulnerable and a fixed engine pair on 
 
 incident: $(STAMP) ## simulate the incident of August and September 2026, ask who was affected, and hold it against the truth
 	@$(PY) -m pagewitness lab incident $(ARGS)
+
+soak: $(STAMP) ## random fleets, faults and damaged telemetry: is any answer wrong? 2,000 of them take an hour
+	@$(PY) -m pagewitness lab soak $(ARGS)
 
 test: lint types layers ## lint, types, layers, and every test that needs no engine and is not slow
 	@echo "== tests"
