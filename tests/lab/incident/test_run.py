@@ -47,15 +47,16 @@ def test_exactly_the_truth_is_named() -> None:
     assert not any(one.right for one in wrong(result))
 
 
+@pytest.mark.timeout(300)  # two runs, and a pass of detection for each part
 def test_it_is_the_same_judged_bit_by_bit() -> None:
     """Seed 3 has derived responses too: they are counted apart."""
     said: list[str] = []
     results = []
-    for judge_every in (20, 10_000):
+    for judge_every in (40, 10_000):
         with fresh_store() as store:
             results.append(run_small(store, 3, judge_every=judge_every, say=said.append))
     bit_by_bit, at_once = results
-    assert sum("judging what was posted before" in line for line in said) > 4
+    assert sum("judging what was posted before" in line for line in said) > 2
     assert bit_by_bit.right
     assert at_once.right
     assert at_once.answer.derived > 0
