@@ -153,10 +153,10 @@ class PrefillNode(Node):
         self.world.clock.after(delay, self._landed, job, begin, end, self.boots, job.decode.boots)
 
     def _landed(self, job: Job, begin: int, end: int, boot: int, decode_boot: int) -> None:
-        if boot != self.boots:
+        if boot != self.boots or not self.up:  # the process is gone, and with it all that was under way
             return
         job.landings -= 1
-        if decode_boot == job.decode.boots and self.up and job.decode.up:
+        if decode_boot == job.decode.boots and job.decode.up:
             size = self.pool.page_size
             pages = job.prefill_pages[begin // size : -(-end // size)]
             job.decode.receive(job, begin // size, self.pool, pages, end - begin)

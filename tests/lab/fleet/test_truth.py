@@ -99,3 +99,10 @@ def test_a_late_chunk_is_read_before_it_is_there(fault: str) -> None:
 
 def test_what_is_put_aside_or_restarted_reads_nothing_foreign() -> None:
     assert not small_fleet(5, retracts=0.5, restarts=2, crashes=1).fleet.truth.affected
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_what_is_under_way_when_prefill_crashes_never_lands(seed: int) -> None:
+    """Nobody waits for ever for a chunk of a process that is gone."""
+    fleet = small_fleet(seed, restarts=2, crashes=2, injections=parse("commit_before_arrival:0.9")).fleet
+    assert {job.landings for job in fleet.jobs} == {0}
