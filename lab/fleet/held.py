@@ -7,7 +7,7 @@ is, and as clean if all of them are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab.fleet.job import Job
@@ -43,6 +43,10 @@ class Held:
         """Count what another one counted."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def add_mistakes(self, other: Held) -> None:
+        """Count what another one counted as wrong, and not its responses: they are the same ones, asked earlier."""
+        self.add(replace(other, responses=0, affected=0, unknown=0))
 
 
 def hold(fleet: Fleet, answers: Sequence[Row], ranges: Sequence[Row], *, full_evidence: bool) -> Held:

@@ -27,6 +27,7 @@ class Drawn:
     spec: FleetSpec
     damages: tuple[Damage, ...]
     damage_seed: int
+    passes: int = 1  # of detection: the last one has everything that arrives, the others come before
 
     @property
     def full_evidence(self) -> bool:
@@ -72,7 +73,7 @@ def draw(seed: int, number: int) -> Drawn:
         start=START + number * _APART,
         name=f"soak-{seed}-{number}",
     )
-    return Drawn(number, spec, _damages(rng), rng.randrange(1 << 30))
+    return Drawn(number, spec, _damages(rng), rng.randrange(1 << 30), rng.choice((1, 1, 2, 3)))
 
 
 def _injections(rng: random.Random) -> tuple[Injection, ...]:

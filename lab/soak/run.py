@@ -6,6 +6,7 @@ and none is posted while another one runs.
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
@@ -34,7 +35,9 @@ def run_all(seed: int, numbers: Sequence[int], processes: int) -> Iterator[tuple
         for share in shares:
             yield len(share[1]), run_share(share)
         return
-    with get_context("spawn").Pool(min(processes, len(shares)), maxtasksperchild=20) as pool:
+    at_once = min(processes, len(shares))
+    # Ctrl-C reaches every process of the terminal; the one that started the others ends them
+    with get_context("spawn").Pool(at_once, signal.signal, (signal.SIGINT, signal.SIG_IGN), 20) as pool:
         yield from zip((len(one) for _, one in shares), pool.imap(run_share, shares), strict=True)
 
 
@@ -52,14 +55,26 @@ def run_one(store: Store, drawn: Drawn) -> Held:
     """Run one fleet, in a store that no other process has open."""
     posted: list[Posted] = []
     fleet = run_fleet(drawn.spec, posted.append)
-    for body in _together(damaged(posted, drawn.damages, drawn.damage_seed)):
+    bodies = damaged(posted, drawn.damages, drawn.damage_seed)
+    early: list[Held] = []
+    for left in range(drawn.passes, 1, -1):  # who asks before everything is there must not be told wrongly either
+        part, bodies = bodies[: len(bodies) // left], bodies[len(bodies) // left :]
+        early.append(_held(store, fleet, part, full_evidence=False))
+    held = _held(store, fleet, bodies, full_evidence=drawn.full_evidence)
+    for one in early:
+        held.add_mistakes(one)
+    held.mistakes = [f"fleet {drawn.number}, {mistake}" for mistake in held.mistakes]
+    return held
+
+
+def _held(store: Store, fleet: Fleet, bodies: Sequence[Posted], *, full_evidence: bool) -> Held:
+    """What is said of the fleet once these bodies are there too."""
+    for body in _together(bodies):
         store.insert_otlp(body)
     handle = store.handle()
     Runner(handle, DetectionSettings()).run_once()
     uids = {"uids": _uids(fleet)}
-    held = hold(fleet, handle.rows(_ANSWERS, uids), handle.rows(_RANGES, uids), full_evidence=drawn.full_evidence)
-    held.mistakes = [f"fleet {drawn.number}, {mistake}" for mistake in held.mistakes]
-    return held
+    return hold(fleet, handle.rows(_ANSWERS, uids), handle.rows(_RANGES, uids), full_evidence=full_evidence)
 
 
 def _uids(fleet: Fleet) -> list[str]:

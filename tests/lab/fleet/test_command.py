@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from lab.captures.capture import Capture
 from lab.cli import app
 from lab.fleet import damage, faults
+from tests.repo.tree import ROOT
 
 FILES = ("bodies.bin", "manifest.json", "traffic.json", "truth.json")
 
@@ -72,3 +73,10 @@ def test_truth_says_whose_kv_was_read(tmp_path: Path) -> None:
     donors = {owner for one in told for _page, _start, _end, owner in one["foreign"]}
     assert donors
     assert donors - {None} <= rids
+
+
+def test_the_page_about_fleets_says_of_every_fault_whether_the_rules_see_it() -> None:
+    page = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in page.splitlines() if row.startswith("| `")]
+    said = {row[0].strip("`"): row[2].startswith("yes") for row in rows if len(row) == 3}
+    assert said == {fault: fault not in faults.NOT_SEEN for fault in faults.REGISTRY}

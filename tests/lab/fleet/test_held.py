@@ -90,3 +90,12 @@ def test_a_foreign_slot_that_is_not_named(judged: Judged) -> None:
     judged.ranges.remove(next(row for row in judged.ranges if row["page"] >= 0))
     assert judged.held().wrong_donor == 1
     assert not judged.held(full_evidence=False).mistakes
+
+
+def test_mistakes_of_an_earlier_answer_count_and_its_responses_do_not(judged: Judged) -> None:
+    right = judged.held()
+    judged.verdict("violation", "clean")
+    both = judged.held()
+    both.add_mistakes(both)
+    assert (both.affected_called_clean, len(both.mistakes)) == (2, 2)
+    assert (both.responses, both.affected, both.unknown) == (right.responses, right.affected, right.unknown)
