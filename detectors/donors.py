@@ -18,7 +18,6 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from detectors.coverage import covered_tokens
 from detectors.history import Holder, PoolHistory
 from detectors.joins import Join
 from detectors.legs import Leg
@@ -191,23 +190,35 @@ class Donors:
         return found, NO_PART
 
     def _loaded(self, via: str, join: Join, holder: Holder, part: Part) -> tuple[list[Owned], Part]:
-        """What came back from host memory for a leg that was put aside: its own, where a transfer had filled it."""
+        """What came back from host memory for a leg that was put aside: its own, where a transfer or a step of the
+        first leg had filled it; what else that one had read is nobody's."""
         start, end = part
-        loaded = min((join.decode.loaded_tokens or 0) - holder.index * self._page_size, end)
+        begin = holder.index * self._page_size
+        loaded = min((join.decode.loaded_tokens or 0) - begin, end)
         if start >= loaded:
             return [], part
-        mine = self._filled(join)
-        owner = SlotOwner("owned", via, holder.leg) if mine else SlotOwner("unattributed", via)
-        return [Owned(start, loaded, owner)], (loaded, end)
+        first: Join | None = join
+        while first is not None and first.resumed is not None:
+            first = self._join_of(first.resumed)
+        mine = self._filled(first, holder.index)
+        found = []
+        for low, high in (_overlap((start, loaded), slots) for slots in mine):
+            if low < high:
+                found.append(Owned(low, high, SlotOwner("owned", via, holder.leg)))
+        left = [(start, loaded)]
+        for slots in mine:
+            left = [rest for one in left for rest in _without(one, _overlap(one, slots))]
+        found += [Owned(low, high, SlotOwner("unattributed", via)) for low, high in left]
+        return found, (loaded, end)
 
-    def _filled(self, join: Join | None) -> bool:
-        """Whether the prompt of the leg that was put aside first is known to have come whole."""
-        if join is not None and join.resumed is not None:
-            return self._filled(self._join_of(join.resumed))
+    def _filled(self, join: Join | None, index: int) -> list[Part]:
+        """Slots of the page at this position that are known to have held the leg's own before it was put aside."""
         if join is None or join.prefill is None or not join.prefill.sends_known or join.decode.prompt_tokens is None:
-            return False
-        covered = covered_tokens(join.decode, join.prefill, self._page_size)
-        return not join.decode.prefix_tokens and covered is not None and covered >= join.decode.prompt_tokens
+            return []
+        sent = self._sent_to(join, index)
+        begin = index * self._page_size
+        came = (0, _own_end(join, index, sent, self._page_size)) if sent is not None else NO_PART
+        return [came, (max(join.decode.prompt_tokens - begin, 0), self._page_size)]
 
     def _sent_to(self, join: Join, index: int) -> _Sent | None:
         """What the transfer brought to the leg's page at this position."""

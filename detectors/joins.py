@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from detectors.clocks import Clocks
 from detectors.legs import Leg
 from detectors.lifetimes import closed, ended_before
-from detectors.resumptions import resumed_leg
+from detectors.resumptions import goes_on_with, resumed_leg
 
 DECODE_NOT_SEEN = "decode_leg_not_seen"
 """Why a join has a prefill leg in the place of its decode leg: nothing else is known of the response."""
@@ -113,6 +113,8 @@ def _holds(decode: Leg, prefill: Leg, everyone: Sequence[Leg], clocks: Clocks) -
 
 
 def _interferes(other: Leg, decode: Leg, prefill: Leg, clocks: Clocks) -> bool:
+    if goes_on_with(other, decode):
+        return False  # nothing is sent to where it goes on
     if all(ended_before(mine, other, clocks) for mine in (decode, prefill)):
         return False
     if not all(ended_before(other, mine, clocks) for mine in (decode, prefill)):

@@ -110,17 +110,20 @@ class Prefixes:
     def _standing(self, leg: Leg, position: int, owner: SlotOwner, publisher: Leg | None) -> Reuse:
         """How good one cached slot is, by who wrote it and which attempt left its page in the cache."""
         writer = owner.leg
+        if publisher is not None and (writer is None or publisher.uid != writer.uid):
+            # it published what it had not written: if it read that as its own, it is affected, whoever wrote it
+            said = self._of_response(publisher.uid) if self._requests.join_of(publisher) is not None else FINE
+            if said.tainted or said.waiting or (writer is not None and said.gaps):
+                return said
         if writer is None or (writer.tenant, writer.tenant_key) != (leg.tenant, leg.tenant_key):
-            # what an affected response read and then published is still what it was
-            if publisher is not None and self._requests.join_of(publisher) is not None:
-                said = self._of_response(publisher.uid)
-                if said.tainted or said.waiting:
-                    return said
             return Reuse(gaps=frozenset({UNATTRIBUTED_PREFIX}))
         join = self._requests.join_of(writer)
         if join is None:
             return self._of_prefill(writer)
-        if writer.prompt_tokens is None or position >= writer.prompt_tokens:
+        while join is not None and join.resumed is not None:  # what it loaded of a prompt, the first leg had been sent
+            join = self._requests.join_of(join.resumed)
+        prompt = join.decode.prompt_tokens if join is not None else None
+        if join is None or prompt is None or position >= prompt:
             return self._of_response(writer.uid)
         return self._of_prefill(join.prefill) if join.prefill is not None else _NOBODY
 

@@ -12,19 +12,25 @@ from collections.abc import Sequence
 from detectors.legs import Leg
 
 
-def resumed_leg(leg: Leg, decodes: Sequence[Leg]) -> Leg | None:
-    """The leg that this one goes on with, out of all decode legs of its room; None where that is not proved."""
-    if not leg.resumes or leg.destination or leg.reserved_pages is not None or leg.committed:
-        return None
-    here = [other for other in decodes if (other.emitter, other.boot) == (leg.emitter, leg.boot)]
-    before = [other for other in here if other.uid == leg.resumes]
-    others = [other for other in here if other.resumes == leg.resumes and other.uid != leg.uid]
-    if len(before) != 1 or others:
-        return None
-    (first,) = before
+def goes_on_with(leg: Leg, first: Leg) -> bool:
+    """Whether it is proved that a leg goes on with this one: it says so, is of the same process and request, began when
+    that one had been put aside, and had no transfer of its own."""
+    if leg.resumes != first.uid or leg.destination or leg.reserved_pages is not None or leg.committed:
+        return False
+    if (leg.emitter, leg.boot) != (first.emitter, first.boot) or not (leg.ordinals and first.ordinals):
+        return False
     same = (first.rid, first.rooms, first.tenant, first.tenant_key) == (leg.rid, leg.rooms, leg.tenant, leg.tenant_key)
-    ended = first.end_state == "retracted" and first.ordinals[0] == 1 == leg.ordinals[0]
-    return first if same and ended and first.last_seq < leg.first_seq else None
+    whole = first.end_state == "retracted" and first.ordinals[0] == 1 == leg.ordinals[0]
+    return same and whole and first.last_seq < leg.first_seq
+
+
+def resumed_leg(leg: Leg, decodes: Sequence[Leg]) -> Leg | None:
+    """The leg that this one goes on with, out of all decode legs of its room; None where that is not proved, or where
+    another one claims the same."""
+    here = [other for other in decodes if (other.emitter, other.boot) == (leg.emitter, leg.boot)]
+    claims = {other.uid for other in here if other.resumes == leg.resumes}
+    found = [other for other in here if goes_on_with(leg, other)]
+    return found[0] if len(found) == 1 and claims == {leg.uid} else None
 
 
 def resumption_fits(leg: Leg, first: Leg) -> bool:
