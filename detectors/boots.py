@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from detectors.clocks import Clocks
 from detectors.queries import Queries
+from engine_hooks.conventions import CONTRACT_VERSION
 
 EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 LARGEST_PAGE = 1 << 20
@@ -35,6 +36,7 @@ class NodeConfig:
     input_limit: int
     hooks_missing: tuple[str, ...]
     rank_names: tuple[str, ...] = ()  # emitters of every rank, where the node says them
+    contract: int = CONTRACT_VERSION  # version of the evidence contract that it speaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ def load_boots(store: Queries) -> Boots:
             page_size=row["page_size"],
             input_limit=row["input_limit"],
             hooks_missing=tuple(row["hooks_missing"]),
+            contract=row["contract"],
             rank_names=tuple(row["rank_names"]),
         )
     dropping = []

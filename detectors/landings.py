@@ -11,6 +11,8 @@ from detectors.boots import NodeConfig
 from detectors.legs import Leg
 
 LANDED = "transfer.landed"
+_SAID_SINCE = 2
+"""Version of the evidence contract that has this word: a node of an older one does not even miss it."""
 
 
 def took_early(leg: Leg, config: NodeConfig | None) -> bool:
@@ -19,7 +21,7 @@ def took_early(leg: Leg, config: NodeConfig | None) -> bool:
     A word that is not here may have been lost, so only a leg that lacks no fact, or whose words are all here and came
     later, is said to have been early.
     """
-    if config is None or LANDED in config.hooks_missing:
+    if config is None or config.contract < _SAID_SINCE or LANDED in config.hooks_missing:
         return False
     used = min((seq for seq in (leg.commit_seq, leg.first_read_seq) if seq is not None), default=None)
     if used is None:

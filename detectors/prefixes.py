@@ -110,12 +110,15 @@ class Prefixes:
     def _standing(self, leg: Leg, position: int, owner: SlotOwner, publisher: Leg | None) -> Reuse:
         """How good one cached slot is, by who wrote it and which attempt left its page in the cache."""
         writer = owner.leg
+        own = writer is not None and (writer.tenant, writer.tenant_key) == (leg.tenant, leg.tenant_key)
         if publisher is not None and (writer is None or publisher.uid != writer.uid):
-            # it published what it had not written: if it read that as its own, it is affected, whoever wrote it
+            # what an affected response read and then published is still what it was
             said = self._of_response(publisher.uid) if self._requests.join_of(publisher) is not None else FINE
-            if said.tainted or said.waiting or (writer is not None and said.gaps):
+            if own and (said.tainted or said.gaps):
+                return _NOBODY  # its tenant's own: of the same words or of others, nobody can say
+            if said.tainted or said.waiting:
                 return said
-        if writer is None or (writer.tenant, writer.tenant_key) != (leg.tenant, leg.tenant_key):
+        if writer is None or not own:
             return Reuse(gaps=frozenset({UNATTRIBUTED_PREFIX}))
         join = self._requests.join_of(writer)
         if join is None:

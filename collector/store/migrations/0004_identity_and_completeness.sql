@@ -134,6 +134,7 @@ SELECT
     argMax(c.page_size, seq) AS page_size,
     -- blind once is blind for the boot: nobody knows which legs ran before a change
     groupUniqArrayArray(c.hooks_missing) AS hooks_missing,
+    min(c.contract) AS contract,
     uniqExact(c.node_id, c.node_role, c.rank, c.ranks, c.page_size) AS settings,
     min(c.time) AS time
 FROM facts AS c

@@ -48,6 +48,7 @@ def test_exactly_the_truth_is_named() -> None:
 
 
 @pytest.mark.timeout(300)  # two runs, and a pass of detection for each part
+@pytest.mark.slow
 def test_it_is_the_same_judged_bit_by_bit() -> None:
     """Seed 3 has derived responses too: they are counted apart."""
     said: list[str] = []
@@ -65,7 +66,7 @@ def test_it_is_the_same_judged_bit_by_bit() -> None:
     assert bit_by_bit.answer.derived == at_once.answer.derived
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_lost_telemetry_makes_nothing_false_and_what_is_missed_unknown(seed: int) -> None:
     kept: list[bytes] = []
     with fresh_store() as store:
