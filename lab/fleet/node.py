@@ -118,7 +118,8 @@ class Node:
         need = -(-tokens // size) - len(cached)
         if not (self.pool.free >= need or self.cache.make_room(need)):
             self.cache.unpin(used)
-            return None
+            # an entry of which it needs only the beginning stays whole while it does: it may stand in its own way
+            return self.take([], tokens, 0) if used else None
         pages = self.pool.take(need)
         assert pages is not None
         return np.concatenate([cached, pages]), len(cached) * size, used

@@ -106,3 +106,8 @@ def test_what_is_under_way_when_prefill_crashes_never_lands(seed: int) -> None:
     """Nobody waits for ever for a chunk of a process that is gone."""
     fleet = small_fleet(seed, restarts=2, crashes=2, injections=parse("commit_before_arrival:0.9")).fleet
     assert {job.landings for job in fleet.jobs} == {0}
+
+
+def test_a_request_does_not_wait_for_ever_for_what_it_keeps_itself() -> None:
+    """It had found the beginning of a cached entry, and the rest of that entry was what it lacked."""
+    assert len(small_fleet(619, retracts=0.5).fleet.jobs) == 30

@@ -118,7 +118,7 @@ def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
         process.wait()
 
 
-@pytest.mark.parametrize("moment", ["judging", "requests of atlas-1m"])
+@pytest.mark.parametrize("moment", ["judging", pytest.param("requests of atlas-1m", marks=pytest.mark.slow)])
 def test_ctrl_c_ends_it_and_leaves_a_store_that_opens(tmp_path: Path, moment: str) -> None:
     folder = tmp_path / "kept"
     with running(folder) as process:
