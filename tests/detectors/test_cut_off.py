@@ -87,6 +87,7 @@ def told(store: Store, case: Case, writes: int) -> tuple[bool, list[Any]]:
     return cut, [handle.rows(sql) for sql in (*ANSWERS, FROZEN)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [LEAK, TURNS], ids=["leak", "reuse"])
 def test_the_next_pass_says_what_one_pass_would_have_said(path: Path) -> None:
     case = load_case(path)

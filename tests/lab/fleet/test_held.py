@@ -33,8 +33,18 @@ class Judged:
         next(row for row in self.answers if row["verdict"] == was and not row["derived"])["verdict"] = now
 
 
+_KEPT: list[Judged] = []
+
+
 @pytest.fixture
 def judged(store: Queries, post: Callable[[Sequence[bytes]], None]) -> Judged:
+    if not _KEPT:
+        _KEPT.append(_judge(store, post))
+    kept = _KEPT[0]
+    return Judged(kept.fleet, [dict(row) for row in kept.answers], [dict(row) for row in kept.ranges])
+
+
+def _judge(store: Queries, post: Callable[[Sequence[bytes]], None]) -> Judged:
     run = small_fleet(4, injections=parse("reject_placeholder"))
     post(run.bodies)
     judge(store, run.fleet)

@@ -53,6 +53,9 @@ class World:
         return {text[:12] if len(text) == 32 else text for text in found - {""}}  # a table has them cut
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     data = tmp_path_factory.mktemp("incident") / "data"
