@@ -18,7 +18,7 @@ from lab.fleet.faults import parse as parse_faults
 from tests.support.fleets import judge, said_of, small_fleet
 
 Post = Callable[[Sequence[bytes]], None]
-EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 1
 SEEN_FAULTS = "reject_placeholder,short_transfer:0.15,abort_continue:0.15"
 HARMLESS = "duplicates:0.5,rebatched:0.5,delayed:0.5,reordered"
 KINDS = st.sampled_from(

@@ -15,7 +15,7 @@ from lab.fleet.held import Held
 from lab.fleet.simulate import Fleet
 from tests.support.fleets import held_against, judge, small_fleet
 
-EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 2
+EXAMPLES = 40 if os.environ.get("HYPOTHESIS_PROFILE") == "thorough" else 1
 Post = Callable[[Sequence[bytes]], None]
 FIXTURES = settings(
     deadline=None,
