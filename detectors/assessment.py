@@ -9,6 +9,7 @@ from detectors.donors import Donors
 from detectors.findings import Finding
 from detectors.history import PoolHistory
 from detectors.joins import DECODE_NOT_SEEN, NO_PREFILL, RESUMED, Join
+from detectors.landings import took_early
 from detectors.legs import Leg
 from detectors.pages import PageLists
 from detectors.prefixes import FINE, Prefixes, Reuse, Run
@@ -110,8 +111,13 @@ class Assessments:
     def donors(self, page_size: int) -> Donors:
         """Looks up who wrote a slot."""
         if page_size not in self._donors:
-            self._donors[page_size] = Donors(self._history, self._requests.join_of, self._requests.load, page_size)
+            self._donors[page_size] = Donors(
+                self._history, self._requests.join_of, self._requests.load, self._took_early, page_size
+            )
         return self._donors[page_size]
+
+    def _took_early(self, leg: Leg) -> bool:
+        return took_early(leg, self._judge.boots.get(leg.emitter, leg.boot).config)
 
     def _history(self, emitter: str, boot: str) -> PoolHistory:
         key = (emitter, boot)

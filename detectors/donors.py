@@ -28,6 +28,9 @@ LIKELY_HOLDERS = 3
 JoinOf = Callable[[Leg], Join | None]
 """The join of this decode leg, or None if it is not a decode leg."""
 
+TookEarly = Callable[[Leg], bool]
+"""Whether this decode leg read before the word that its transfer had landed."""
+
 Preload = Callable[[Iterable[str]], None]
 """Gets these legs and their joins ready in one go, for the look-ups that follow."""
 
@@ -74,7 +77,10 @@ class ForeignRange:
 class Donors:
     """Looks slots up. One object serves one pass: histories are read once and widened as needed."""
 
-    def __init__(self, history_of: HistoryOf, join_of: JoinOf, preload: Preload, page_size: int) -> None:
+    def __init__(
+        self, history_of: HistoryOf, join_of: JoinOf, preload: Preload, took_early: TookEarly, page_size: int
+    ) -> None:
+        self._took_early = took_early
         self._history_of = history_of
         self._join_of = join_of
         self._preload = preload
@@ -115,8 +121,12 @@ class Donors:
             tail = (max(part[0], _own_end(join, index, sent, self._page_size)), part[1])
             if tail[0] >= tail[1]:
                 return []
+            if self._took_early(join.decode):  # what was there when it read, the transfer or what was before it
+                return [Owned(*tail, SlotOwner("unattributed", "transfer_tail"))]
             return self.prefill_owners(join.prefill, sent.page, tail, sent.seq, "transfer_tail")
         decode = join.decode
+        if self._took_early(decode):
+            return [Owned(*part, SlotOwner("unattributed", "stale_page"))]
         before = decode.reserved_seq if decode.reserved_seq is not None else decode.first_seq
         return self.decode_owners(decode, page, part, before, "stale_page")
 

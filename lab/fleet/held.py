@@ -98,8 +98,10 @@ def _hold_one(
         held.unknown_with_full_evidence += 1
         wrong.append("unknown, with every fact there")
     if truth is not None and "violation" in verdicts:
-        # what came back from host memory was read in pages of which no answer names any
-        donors = _wrong_donors(truth, parts, names, whole=full_evidence and len(rows) == 1)
+        # what came back from host memory was read in pages of which no answer names any, and of what was read too
+        # soon nobody can say where it began
+        whole = full_evidence and len(rows) == 1 and UNSURE_OF_LANDING not in reasons
+        donors = _wrong_donors(truth, parts, names, whole=whole)
         held.wrong_donor += bool(donors)
         wrong += donors
     held.mistakes += [f"request {job.index} ({sorted(verdicts)}, {sorted(reasons)}): {what}" for what in wrong]

@@ -80,10 +80,12 @@ def test_restarts_of_nodes_leave_no_doubt_and_crashes_only_about_who_was_inside(
 
 @FIXTURES
 @given(seed=st.integers(0, 999))
-def test_what_is_put_aside_and_resumed_is_clean(store: Queries, post: Post, seed: int) -> None:
+def test_what_is_put_aside_and_resumed_leaves_no_doubt_but_about_who_reused_it(
+    store: Queries, post: Post, seed: int
+) -> None:
     run = small_fleet(seed, retracts=0.5)
     post(run.bodies)
-    assert right(store, run.fleet).unknown == 0
+    assert right(store, run.fleet).affected == 0
 
 
 @FIXTURES
