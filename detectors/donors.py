@@ -233,7 +233,7 @@ class Donors:
     def _sent_to(self, join: Join, index: int) -> _Sent | None:
         """What the transfer brought to the leg's page at this position."""
         leg = join.decode
-        key = (leg.uid, leg.emitter, leg.boot)
+        key = leg.identity
         if key not in self._sent:
             self._sent[key] = _sent_by_index(join, self._page_size)
         return self._sent[key].get(index)

@@ -61,11 +61,7 @@ def join_legs(decodes: Sequence[Leg], prefills: Sequence[Leg], clocks: Clocks) -
     decodes, prefills = ([leg for leg in legs if not leg.alone] for legs in (decodes, prefills))
     resumed = {(leg.resumes, leg.emitter, leg.boot) for leg in decodes if leg.resumes}
     joins = [_join_one(leg, decodes, prefills, clocks) for leg in decodes]
-    return [replace(join, continued=_identity(join.decode) in resumed) for join in joins]
-
-
-def _identity(leg: Leg) -> tuple[str, str, str]:
-    return leg.uid, leg.emitter, leg.boot
+    return [replace(join, continued=join.decode.identity in resumed) for join in joins]
 
 
 def _join_one(decode: Leg, decodes: Sequence[Leg], prefills: Sequence[Leg], clocks: Clocks) -> Join:

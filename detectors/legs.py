@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from detectors.queries import Queries, Row
 from engine_hooks.conventions import UNATTRIBUTED
 
 NO_SESSION = "none"
 """The transfer session of a decode leg that has no prefill node (`engine_hooks.sglang_plugin.transfer`)."""
+
+
+Identity: TypeAlias = tuple[str, str, str]
+"""(uid, emitter, boot) of a leg."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,11 @@ class Leg:
     peers: int | None = None  # prefill ranks whose word decode waits for
     landed: tuple[tuple[int, int], ...] = ()  # (prefill rank, seq) of each word that its part had landed
     sends_unseen: bool = False  # its node lacked a hook that tells of sending: no send means nothing then
+
+    @property
+    def identity(self) -> Identity:
+        """What tells it from every other leg, and from the same one on another rank."""
+        return self.uid, self.emitter, self.boot
 
     @property
     def alone(self) -> bool:

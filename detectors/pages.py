@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
 
-from detectors.legs import ENDS_HOLD, Leg, expand_runs
+from detectors.legs import ENDS_HOLD, Identity, Leg, expand_runs
 from detectors.queries import Queries, Row
 
 MOST_PAGES = 10_000_000
@@ -13,9 +12,6 @@ MOST_PAGES = 10_000_000
 
 UNKNOWN_PAGE = -1
 """Page id of a token position whose page no fact names."""
-
-Identity: TypeAlias = tuple[str, str, str]
-"""(uid, emitter, boot) of a leg."""
 
 _PAGES = (
     "SELECT uid, emitter, boot, span, pages_start, pages_length, pages_complete, coalesce(prefix_tokens, 0) AS prefix"
@@ -33,7 +29,7 @@ class PageLists:
 
     def load(self, legs: Iterable[Leg]) -> None:
         """Get the pages of these legs ready."""
-        wanted = {_identity(leg) for leg in legs} - self._rows.keys()
+        wanted = {leg.identity for leg in legs} - self._rows.keys()
         if not wanted:
             return
         self._rows |= {identity: [] for identity in wanted}
@@ -48,7 +44,7 @@ class PageLists:
         From its release, which names every page; while it runs, from the reservation, which starts past the prefix.
         """
         self.load([leg])
-        for row in self._rows[_identity(leg)]:  # page.release sorts before transfer
+        for row in self._rows[leg.identity]:  # page.release sorts before transfer
             if row["span"] == "pagewitness.page.release" and row["pages_complete"]:
                 return expand_runs(row["pages_start"], row["pages_length"])
             if row["span"] == "pagewitness.transfer":
@@ -56,7 +52,3 @@ class PageLists:
                 pages = expand_runs(row["pages_start"], row["pages_length"])
                 return (UNKNOWN_PAGE,) * before + pages if before <= MOST_PAGES else ()
         return ()
-
-
-def _identity(leg: Leg) -> Identity:
-    return leg.uid, leg.emitter, leg.boot

@@ -78,7 +78,7 @@ class Prefixes:
         size = self._page_size_of(leg)
         if not tokens or not size or (leg.release_seq is None and leg.ended is None):
             return FINE
-        key = (leg.uid, leg.emitter, leg.boot)
+        key = leg.identity
         if key not in self._reuses:
             self._reuses[key] = _NOBODY  # should it ever lead back to itself
             if self._depth < DEEPEST:

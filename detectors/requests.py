@@ -133,7 +133,7 @@ class Requests:
 
     def join_of(self, leg: Leg) -> Join | None:
         """The join of one decode leg; None for a leg of a prefill node, unless it has to stand for its response."""
-        key = (leg.uid, leg.emitter, leg.boot)
+        key = leg.identity
         if key not in self._known:  # each leg is asked about once for every page that it held
             self._known[key] = self._join_of(leg)
         return self._known[key]
@@ -146,7 +146,7 @@ class Requests:
             return Join(leg, None, "", DECODE_NOT_SEEN) if self._is_orphan(leg) else None
         if leg.alone:
             return Join(leg, None, "", NO_PREFILL)
-        key = (leg.uid, leg.emitter, leg.boot)
+        key = leg.identity
         if key not in self._joins:
             neighbours = self._neighbours(leg)
             decodes = [other for other in neighbours if role_of(other, self._boots) != "prefill"]
@@ -155,7 +155,7 @@ class Requests:
                 self._joins[key] = Join(leg, None, "", AMBIGUOUS)
                 return self._joins[key]
             for join in join_legs(decodes, prefills, self._clocks):
-                self._joins[join.decode.uid, join.decode.emitter, join.decode.boot] = join
+                self._joins[join.decode.identity] = join
         return self._joins[key]
 
     def reused_identities(self, join: Join) -> list[str]:

@@ -11,6 +11,9 @@ from lab.engine.progress import Say, say_on_stderr
 Tell = Callable[[int], None]
 """Takes how many there are by now."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
 _LINES = 10
 
 

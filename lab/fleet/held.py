@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from detectors.queries import Queries
 from lab.fleet.job import Job
 from lab.fleet.simulate import Fleet
 from lab.fleet.truth import ResponseTruth
@@ -47,6 +48,13 @@ class Held:
     def add_mistakes(self, other: Held) -> None:
         """Count what another one counted as wrong, and not its responses: they are the same ones, asked earlier."""
         self.add(replace(other, responses=0, affected=0, unknown=0))
+
+
+def answers_about(store: Queries, fleet: Fleet) -> tuple[list[Row], list[Row]]:
+    """What is said of the fleet's responses, and of what each had read."""
+    uids = {"uids": [uid.hex() for job in fleet.jobs for uid in job.leg_uids]}
+    answers = store.rows("SELECT * FROM responses WHERE response_uid IN {uids:Array(String)}", uids)
+    return [*answers], [*store.rows("SELECT * FROM foreign_ranges WHERE response_uid IN {uids:Array(String)}", uids)]
 
 
 def hold(fleet: Fleet, answers: Sequence[Row], ranges: Sequence[Row], *, full_evidence: bool) -> Held:

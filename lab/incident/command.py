@@ -12,6 +12,7 @@ import typer
 
 from lab.engine.errors import LabError
 from lab.engine.progress import say_on_stderr
+from lab.progress import INTERRUPTED
 from notify.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ Examples:
 
   pagewitness lab incident --requests 3000 --all-seeds
 """
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 
 
 def incident(

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from lab.engine.progress import say_on_stderr
+from lab.progress import INTERRUPTED
 from notify.exit_codes import ExitCode
 
 EXAMPLES = """
@@ -18,8 +19,6 @@ Examples:
 
   pagewitness lab soak --seed 7 --only 1234
 """
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
 _SHOWN = 20
 
 

@@ -17,15 +17,12 @@ from detectors.runner import Runner
 from detectors.settings import DetectionSettings
 from lab.fleet.agent import Posted
 from lab.fleet.damage import damaged
-from lab.fleet.held import Held, hold
+from lab.fleet.held import Held, answers_about, hold
 from lab.fleet.simulate import Fleet, run_fleet
 from lab.soak.draw import Drawn, draw
 
 TOGETHER = 10
 """Fleets that one store takes."""
-
-_ANSWERS = "SELECT response_uid, verdict, reasons FROM responses WHERE response_uid IN {uids:Array(String)}"
-_RANGES = "SELECT * FROM foreign_ranges WHERE response_uid IN {uids:Array(String)}"
 
 
 def run_all(seed: int, numbers: Sequence[int], processes: int) -> Iterator[tuple[int, Held]]:
@@ -73,12 +70,7 @@ def _held(store: Store, fleet: Fleet, bodies: Sequence[Posted], *, full_evidence
         store.insert_otlp(body)
     handle = store.handle()
     Runner(handle, DetectionSettings()).run_once()
-    uids = {"uids": _uids(fleet)}
-    return hold(fleet, handle.rows(_ANSWERS, uids), handle.rows(_RANGES, uids), full_evidence=full_evidence)
-
-
-def _uids(fleet: Fleet) -> list[str]:
-    return [uid.hex() for job in fleet.jobs for uid in job.leg_uids]
+    return hold(fleet, *answers_about(handle, fleet), full_evidence=full_evidence)
 
 
 def _together(bodies: Iterable[Posted], most: int = 50) -> Iterator[bytes]:

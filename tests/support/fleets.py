@@ -11,7 +11,7 @@ from detectors.queries import Queries
 from detectors.runner import Runner
 from detectors.settings import DetectionSettings
 from lab.fleet.agent import Posted
-from lab.fleet.held import Held, hold
+from lab.fleet.held import Held, answers_about, hold
 from lab.fleet.job import Job
 from lab.fleet.simulate import Fleet, run_fleet
 from lab.fleet.spec import START, FleetSpec, TrafficSpec
@@ -75,10 +75,7 @@ def judge(store: Queries, fleet: Fleet) -> dict[int, dict[str, Any]]:
 def held_against(store: Queries, fleet: Fleet, *, full_evidence: bool = True) -> Held:
     """Judge, and hold each answer against the content."""
     judge(store, fleet)
-    uids = {"uids": [uid.hex() for job in fleet.jobs for uid in job.leg_uids]}
-    answers = store.rows("SELECT * FROM responses WHERE response_uid IN {uids:Array(String)}", uids)
-    ranges = store.rows("SELECT * FROM foreign_ranges WHERE response_uid IN {uids:Array(String)}", uids)
-    return hold(fleet, answers, ranges, full_evidence=full_evidence)
+    return hold(fleet, *answers_about(store, fleet), full_evidence=full_evidence)
 
 
 def said_of(store: Queries, job: Job) -> dict[tuple[int, int], dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from detectors.queries import Queries
 from lab.fleet.faults import parse
-from lab.fleet.held import Held, hold
+from lab.fleet.held import Held, answers_about, hold
 from lab.fleet.simulate import Fleet
 from tests.support.fleets import judge, small_fleet
 
@@ -48,10 +48,8 @@ def _judge(store: Queries, post: Callable[[Sequence[bytes]], None]) -> Judged:
     run = small_fleet(4, injections=parse("reject_placeholder"))
     post(run.bodies)
     judge(store, run.fleet)
-    uids = {"uids": [uid.hex() for job in run.fleet.jobs for uid in job.leg_uids]}
-    answers = store.rows("SELECT * FROM responses WHERE response_uid IN {uids:Array(String)}", uids)
-    ranges = store.rows("SELECT * FROM foreign_ranges WHERE response_uid IN {uids:Array(String)}", uids)
-    return Judged(run.fleet, answers, ranges)
+    answers, ranges = answers_about(store, run.fleet)
+    return Judged(run.fleet, [dict(row) for row in answers], [dict(row) for row in ranges])
 
 
 def test_right_answers_are_right(judged: Judged) -> None:

@@ -22,6 +22,7 @@ from lab.incident import command
 from lab.incident.held import Result as Answered
 from lab.incident.run import run
 from lab.incident.scenario import SEEDS
+from lab.progress import INTERRUPTED
 from tests.repo.tree import ROOT
 from tests.support.incidents import CUSTOMERS, small_incident
 from tests.support.stores import fresh_store
@@ -129,7 +130,7 @@ def test_ctrl_c_ends_it_and_leaves_a_store_that_opens(tmp_path: Path, moment: st
         time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (command.INTERRUPTED, "")
+    assert (process.returncode, out) == (INTERRUPTED, "")
     assert "interrupted" in err
     assert "Traceback" not in err
     opened = subprocess.run([sys.executable, "-c", COUNT, str(folder)], cwd=ROOT, capture_output=True, text=True)
