@@ -25,6 +25,7 @@ from lab.engine.servers import RunFolder
 from lab.engine.tenants import TENANTS
 from lab.engine.traffic import Ask, prompt
 from tests.engine_hooks.sglang_plugin.on_engine import MARKER, Run, play, requests, rid_of
+from tests.support.files import files_below, held_by
 from tests.support.stores import fresh_store, shared_data_dir
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(500)]
@@ -60,11 +61,11 @@ def trail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trail]:
     shutil.copytree(files.rings, kept)
     with AgentProcess(files, "http://127.0.0.1:9", "nobody-listens") as agent:  # port 9: refused, so it spools
         deadline = time.monotonic() + 60
-        while not (spool := [path.read_bytes() for path in files.spool.rglob("*") if path.is_file()]):
+        while not (spool := [held_by(path) for path in files_below(files.spool)]):
             assert time.monotonic() < deadline, f"nothing was spooled:\n{agent.tail()}"
             time.sleep(0.1)
         agent.stop()
-    spool = [path.read_bytes() for path in files.spool.rglob("*") if path.is_file()]
+    spool = [held_by(path) for path in files_below(files.spool)]
     shutil.copytree(kept, files.rings, dirs_exist_ok=True)
     with RecordingReceiver() as receiver, AgentProcess(files, receiver.url, receiver.token) as agent:
         agent.wait_drained()
@@ -112,8 +113,7 @@ def test_no_marker_is_in_the_store_or_its_rejects(trail: Trail) -> None:
     for table in ("evidence", "evidence_rejects"):
         rows = json.dumps(handle.rows(f"SELECT * FROM {table}"), default=str).encode()
         assert found_in(rows) == []
-    files = [path for path in shared_data_dir().rglob("*") if path.is_file()]
-    assert [path for path in files if found_in(path.read_bytes())] == []
+    assert [path for path in files_below(shared_data_dir()) if found_in(held_by(path))] == []
 
 
 def token_ids(text: str, vocabulary: dict[str, int]) -> list[int]:

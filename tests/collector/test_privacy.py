@@ -11,6 +11,7 @@ import structlog
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from collector.store import Handle, Store
+from tests.support.files import files_below, held_by
 from tests.support.otlp import Fact, attribute, export, message
 from tests.support.receivers import Sender
 
@@ -30,8 +31,7 @@ def places_of(marker: str, handle: Handle, data_dir: Path) -> list[str]:
     )
     count = "SELECT count() FROM {} AS t WHERE positionCaseInsensitive(toString(tuple(t.*)), {{marker:String}}) > 0"
     found = [table for (table,) in tables if handle.query(count.format(table), {"marker": marker}) != [(0,)]]
-    files = (path for path in data_dir.rglob("*") if path.is_file())
-    return [*found, *(str(path) for path in files if marker.encode() in path.read_bytes())]
+    return [*found, *(str(path) for path in files_below(data_dir) if marker.encode() in held_by(path))]
 
 
 @pytest.fixture
