@@ -1,4 +1,4 @@
-"""A real store for detection, shared by the tests of this folder; evidence of each test has ids of its own."""
+"""A real store for detection, empty for each test of this folder."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from collector.store import Store
+from collector.store import Handle, Store
 from detectors.queries import Queries
 from tests.support.otlp import Fact, export
-from tests.support.stores import fresh_store
+from tests.support.stores import empty, fresh_store
 
 settings.register_profile("quick", max_examples=4)
 settings.register_profile("thorough", max_examples=80)
@@ -19,21 +19,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture(scope="session")
-def opened() -> Iterator[Store]:
+def kept() -> Iterator[tuple[Store, Handle]]:
     with fresh_store() as store:
-        yield store
-
-
-@pytest.fixture(scope="session")
-def store(opened: Store) -> Queries:
-    return opened.handle()
+        yield store, store.handle()
 
 
 @pytest.fixture
-def alone() -> Iterator[Store]:
-    """A store with nothing in it, for what depends on every emitter there is (the watermark)."""
-    with fresh_store() as store:
-        yield store
+def opened(kept: tuple[Store, Handle]) -> Store:
+    """A store with nothing in it."""
+    empty(kept[1])
+    return kept[0]
+
+
+@pytest.fixture
+def store(opened: Store, kept: tuple[Store, Handle]) -> Queries:
+    """What detection reads and writes of it."""
+    return kept[1]
 
 
 @pytest.fixture

@@ -105,17 +105,17 @@ def test_the_next_pass_says_what_one_pass_would_have_said(path: Path) -> None:
     assert writes > 3, "it was cut off between writes"
 
 
-def test_versions_go_on_when_the_clock_goes_back(alone: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_go_on_when_the_clock_goes_back(opened: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     case = load_case(LEAK)
     first, second = stages(case)
-    handle = alone.handle()
-    alone.insert_otlp(export(*first))
+    handle = opened.handle()
+    opened.insert_otlp(export(*first))
     Runner(handle).run_once()
     newest = "SELECT max(version) AS version FROM {}"
     before = {table.versions: handle.rows(newest.format(table.versions))[0]["version"] for table in NEWEST}
     an_hour_ago = time.time_ns() - 3_600 * 10**9
     monkeypatch.setattr("detectors.newest.time.time_ns", lambda: an_hour_ago)
-    alone.insert_otlp(export(*second))
+    opened.insert_otlp(export(*second))
     Runner(handle).run_once()
     assert handle.rows("SELECT count() AS n FROM responses WHERE verdict = 'violation'") == [{"n": 1}]
     after = handle.rows(newest.format("response_versions"))[0]["version"]

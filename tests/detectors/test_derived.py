@@ -38,13 +38,13 @@ def parts(case: Case) -> tuple[list[Fact], list[Fact]]:
 
 
 @pytest.mark.parametrize("passes", [1, 2])
-def test_it_names_the_owner_of_what_the_first_reader_had_read(alone: Store, passes: int) -> None:
+def test_it_names_the_owner_of_what_the_first_reader_had_read(opened: Store, passes: int) -> None:
     """Whether the first reader is judged in the same pass or was judged before."""
     case = load_case(STORY)
     for facts in parts(case) if passes == 2 else [case.facts]:
-        alone.insert_otlp(export(*facts))
-        judge(alone.handle())
-    store = alone.handle()
+        opened.insert_otlp(export(*facts))
+        judge(opened.handle())
+    store = opened.handle()
     first, reader, owner = (case.uids[name] for name in ("d2", "d3", "d1"))
     assert not row(store, first)["derived"]
     said = row(store, reader)

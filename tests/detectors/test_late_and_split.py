@@ -56,7 +56,7 @@ def judged(store: Queries) -> dict[str, tuple[str, list[str]]]:
     return {row["response_uid"]: (row["verdict"], row["reasons"]) for row in rows}
 
 
-def test_a_delivery_that_arrives_between_two_questions_of_a_pass_is_read_by_the_next(alone: Store) -> None:
+def test_a_delivery_that_arrives_between_two_questions_of_a_pass_is_read_by_the_next(opened: Store) -> None:
     case = load_case(WHOLE)
     delivery = fact(
         "pagewitness.delivery",
@@ -68,8 +68,8 @@ def test_a_delivery_that_arrives_between_two_questions_of_a_pass_is_read_by_the_
         http_response_status_code=200,
         rid=uuid.uuid4().hex,
     )
-    judged(Interrupted(alone, "leg_ordinal IS NOT NULL GROUP BY uid", [[delivery], case.facts]))
-    assert sorted(reasons for _, reasons in judged(alone.handle()).values()) == [[], ["leg_not_seen"]]
+    judged(Interrupted(opened, "leg_ordinal IS NOT NULL GROUP BY uid", [[delivery], case.facts]))
+    assert sorted(reasons for _, reasons in judged(opened.handle()).values()) == [[], ["leg_not_seen"]]
 
 
 @pytest.mark.parametrize(
@@ -80,25 +80,25 @@ def test_a_delivery_that_arrives_between_two_questions_of_a_pass_is_read_by_the_
     ],
 )
 def test_a_configuration_that_comes_late_takes_a_clean_verdict_back(
-    alone: Store, later: dict[str, Any], reasons: list[str]
+    opened: Store, later: dict[str, Any], reasons: list[str]
 ) -> None:
     case = load_case(WHOLE)
-    alone.insert_otlp(export(*case.facts))
-    assert judged(alone.handle()) == {case.uids["d1"]: ("clean", [])}
+    opened.insert_otlp(export(*case.facts))
+    assert judged(opened.handle()) == {case.uids["d1"]: ("clean", [])}
     config = next(f for f in case.facts if f.attributes.get("pagewitness.node.role") == "decode")
-    alone.insert_otlp(export(config.but(extra={"pagewitness.seq": 1000} | later)))
-    assert judged(alone.handle()) == {case.uids["d1"]: ("unknown", reasons)}
+    opened.insert_otlp(export(config.but(extra={"pagewitness.seq": 1000} | later)))
+    assert judged(opened.handle()) == {case.uids["d1"]: ("unknown", reasons)}
 
 
-def test_a_second_emitter_with_a_responses_uid_does_not_make_its_violation_disappear(alone: Store) -> None:
+def test_a_second_emitter_with_a_responses_uid_does_not_make_its_violation_disappear(opened: Store) -> None:
     case = load_case(LEAK)
-    alone.insert_otlp(export(*case.facts))
-    assert judged(alone.handle())[case.uids["d1"]][0] == "violation"
+    opened.insert_otlp(export(*case.facts))
+    assert judged(opened.handle())[case.uids["d1"]][0] == "violation"
     config = next(f for f in case.facts if f.attributes.get("pagewitness.node.role") == "prefill")
     admission = next(f for f in case.facts if f.uid == case.uids["d1"] and f.span == "pagewitness.request.admission")
     other: dict[str, Any] = {"emitter": "elsewhere/prefill", "boot": uuid.uuid4().hex}
-    alone.insert_otlp(export(replace(config, **other), replace(admission, **other)))
-    assert case.uids["d1"] in judged(alone.handle())
+    opened.insert_otlp(export(replace(config, **other), replace(admission, **other)))
+    assert case.uids["d1"] in judged(opened.handle())
 
 
 @pytest.mark.parametrize(
@@ -112,22 +112,22 @@ def test_a_second_emitter_with_a_responses_uid_does_not_make_its_violation_disap
     ],
 )
 def test_two_ranks_are_clean_only_of_one_request(
-    alone: Store, differs: dict[str, Any], expected: tuple[str, list[str]]
+    opened: Store, differs: dict[str, Any], expected: tuple[str, list[str]]
 ) -> None:
     case = load_case(WHOLE)
     facts = [rank_of_two(f, 0) for f in case.facts]
     second = [rank_of_two(f, 1) for f in twin(case.facts, "-1")]
     facts += [f.but(extra={k: v for k, v in differs.items() if k in f.attributes}) for f in second]
-    alone.insert_otlp(export(*facts))
-    verdict, reasons = judged(alone.handle())[case.uids["d1"]]
+    opened.insert_otlp(export(*facts))
+    verdict, reasons = judged(opened.handle())[case.uids["d1"]]
     assert verdict == expected[0]
     assert set(expected[1]) <= set(reasons)
 
 
-def test_one_uid_in_two_lives_of_an_emitter_is_joined_in_each(alone: Store) -> None:
+def test_one_uid_in_two_lives_of_an_emitter_is_joined_in_each(opened: Store) -> None:
     case = load_case(WHOLE)
-    alone.insert_otlp(export(*case.facts, *twin(case.facts, "")))
-    store = alone.handle()
+    opened.insert_otlp(export(*case.facts, *twin(case.facts, "")))
+    store = opened.handle()
     requests = Requests(store, load_boots(store), Clocks(store, DetectionSettings().clock_error))
     assert len({join.decode.boot for join in requests.joins(case.uids["d1"])}) == 2
 
@@ -156,17 +156,17 @@ def rank_of_two(one: Fact, rank: int) -> Fact:
 
 @pytest.mark.parametrize("session", ["", "none"])
 def test_tokens_that_no_read_accounts_for_are_not_clean_where_no_prefill_leg_was_needed(
-    alone: Store, session: str
+    opened: Store, session: str
 ) -> None:
-    assert alone_leg(alone, session, delivered=64) == ("unknown", ["decode_incoherent"])
+    assert alone_leg(opened, session, delivered=64) == ("unknown", ["decode_incoherent"])
 
 
 @pytest.mark.parametrize("session", ["", "none"])
-def test_a_leg_without_a_prefill_node_that_delivered_nothing_is_clean(alone: Store, session: str) -> None:
-    assert alone_leg(alone, session, delivered=0) == ("clean", [])
+def test_a_leg_without_a_prefill_node_that_delivered_nothing_is_clean(opened: Store, session: str) -> None:
+    assert alone_leg(opened, session, delivered=0) == ("clean", [])
 
 
-def alone_leg(alone: Store, session: str, delivered: int) -> tuple[str, list[str]]:
+def alone_leg(opened: Store, session: str, delivered: int) -> tuple[str, list[str]]:
     """Verdict on a decode leg that no prefill node served: never given pages (""), or by the fake backend."""
     decode, agent = (Emitter(f"host/{name}", uuid.uuid4().hex, [AT]) for name in ("decode", "agent"))
     leg = ToyLeg(uuid.uuid4().hex, uuid.uuid4().hex)
@@ -199,18 +199,18 @@ def alone_leg(alone: Store, session: str, delivered: int) -> tuple[str, list[str
         "seq_high_water": len(decode.facts),
     }
     agent.emit("pagewitness.emitter", close="clean", drops=0, hook_errors=0, attested=AT + 10**10, **word)
-    alone.insert_otlp(export(*decode.facts, *agent.facts))
-    return judged(alone.handle())[leg.uid]
+    opened.insert_otlp(export(*decode.facts, *agent.facts))
+    return judged(opened.handle())[leg.uid]
 
 
-def test_what_another_node_files_under_a_legs_uid_moves_its_response_to_nobody(alone: Store) -> None:
+def test_what_another_node_files_under_a_legs_uid_moves_its_response_to_nobody(opened: Store) -> None:
     """Only the node that drew a uid knows what became of it; a second one under that uid gets nothing but a doubt."""
     case = load_case(LEAK)
-    alone.insert_otlp(export(*case.facts))
+    opened.insert_otlp(export(*case.facts))
     uid = case.uids["d1"]
     sql = "SELECT verdict, tenant, emitter FROM responses WHERE response_uid = {uid:String}"
-    judged(alone.handle())
-    before = alone.handle().rows(sql, {"uid": uid})
+    judged(opened.handle())
+    before = opened.handle().rows(sql, {"uid": uid})
     assert [row["verdict"] for row in before] == ["violation"]
     emitter, boot, thief = "other/decode", uuid.uuid4().hex, "e" * 32
     config = next(one for one in case.facts if one.attributes.get("pagewitness.node.role") == "decode")
@@ -218,38 +218,38 @@ def test_what_another_node_files_under_a_legs_uid_moves_its_response_to_nobody(a
     for ordinal, one in enumerate([one for one in case.facts if one.uid == uid] * 3, start=1):
         extra = {"pagewitness.seq": ordinal + 1, "pagewitness.leg.ordinal": ordinal, "tenant.id": thief}
         forged.append(replace(one, emitter=emitter, boot=boot).but(extra=extra))
-    alone.insert_otlp(export(*forged))
-    judged(alone.handle())
-    assert alone.handle().rows(sql, {"uid": uid}) == before
+    opened.insert_otlp(export(*forged))
+    judged(opened.handle())
+    assert opened.handle().rows(sql, {"uid": uid}) == before
     clean = load_case(WHOLE)
-    alone.insert_otlp(export(*clean.facts))
-    assert judged(alone.handle())[clean.uids["d1"]] == ("clean", [])
+    opened.insert_otlp(export(*clean.facts))
+    assert judged(opened.handle())[clean.uids["d1"]] == ("clean", [])
     stolen = next(one for one in clean.facts if one.uid == clean.uids["d1"])
     extra = {"pagewitness.seq": 900, "pagewitness.leg.ordinal": 1, "tenant.id": thief}
-    alone.insert_otlp(export(replace(stolen, emitter=emitter, boot=boot).but(extra=extra)))
-    assert judged(alone.handle())[clean.uids["d1"]] == ("unknown", ["decode_contradicted"])
+    opened.insert_otlp(export(replace(stolen, emitter=emitter, boot=boot).but(extra=extra)))
+    assert judged(opened.handle())[clean.uids["d1"]] == ("unknown", ["decode_contradicted"])
 
 
-def test_what_reused_a_response_waits_for_its_verdict(alone: Store) -> None:
+def test_what_reused_a_response_waits_for_its_verdict(opened: Store) -> None:
     """All of its own evidence is there and vouched for; of the response whose KV it reused, one fact is under way."""
     case = load_case(TURNS)
     ends = [one for one in case.facts if one.span == "pagewitness.request.end"]
     late = next(one for one in ends if one.emitter == "case/prefill")
-    opened = [one.but(extra={"pagewitness.close": "open"}) if "emitter" in one.span else one for one in case.facts]
-    alone.insert_otlp(export(*(one for one in opened if one is not late)))
-    said = judged(alone.handle())
+    running = [one.but(extra={"pagewitness.close": "open"}) if "emitter" in one.span else one for one in case.facts]
+    opened.insert_otlp(export(*(one for one in running if one is not late)))
+    said = judged(opened.handle())
     assert said[case.uids["d1"]] == ("pending", ["prefill_leg_running"])
     assert said[case.uids["d2"]] == ("pending", ["prefix_pending"])
-    alone.insert_otlp(export(late))
-    assert {verdict for verdict, _ in judged(alone.handle()).values()} == {"clean"}
+    opened.insert_otlp(export(late))
+    assert {verdict for verdict, _ in judged(opened.handle()).values()} == {"clean"}
 
 
-def test_what_reused_a_response_is_open_again_once_that_is_no_longer_clean(alone: Store) -> None:
+def test_what_reused_a_response_is_open_again_once_that_is_no_longer_clean(opened: Store) -> None:
     case = load_case(TURNS)
-    alone.insert_otlp(export(*case.facts))
-    assert {verdict for verdict, _ in judged(alone.handle()).values()} == {"clean"}
+    opened.insert_otlp(export(*case.facts))
+    assert {verdict for verdict, _ in judged(opened.handle()).values()} == {"clean"}
     read = next(one for one in case.facts if one.uid == case.uids["d1"] and one.span == "pagewitness.page.read")
-    alone.insert_otlp(export(read.but(extra={"pagewitness.read.tokens": 59})))
-    said = judged(alone.handle())
+    opened.insert_otlp(export(read.but(extra={"pagewitness.read.tokens": 59})))
+    said = judged(opened.handle())
     assert said[case.uids["d1"]] == ("unknown", ["decode_contradicted"])
     assert said[case.uids["d2"]] == ("unknown", ["prefix_unvouched"])

@@ -144,14 +144,14 @@ expect:
     [("transfer.destination", ["unknown"]), ("transfer.queued", ["unknown"]), ("transfer.landed", [])],
 )
 def test_where_a_node_cannot_see_what_it_sends_no_request_passes_for_a_health_check(
-    alone: Store, tmp_path: Path, missing: str, verdicts: list[str]
+    opened: Store, tmp_path: Path, missing: str, verdicts: list[str]
 ) -> None:
     """Else a request whose decode leg was lost would be no response at all."""
     path = tmp_path / "case.yaml"
     path.write_text(BLIND.format(missing=missing))
     case = load_case(path)
-    alone.insert_otlp(export(*case.facts))
-    store = alone.handle()  # its own: what others left open in a shared one would be waited for
+    opened.insert_otlp(export(*case.facts))
+    store = opened.handle()  # its own: what others left open in a shared one would be waited for
     run(store)
     uids = {"uids": sorted({one.uid for one in case.facts if one.uid})}
     rows = store.rows("SELECT verdict FROM responses WHERE response_uid IN {uids:Array(String)}", uids)

@@ -100,8 +100,8 @@ def test_two_contents_of_one_fact_are_never_clean(store: Queries, post: Post) ->
     assert "prefill_contradicted" in row["reasons"]
 
 
-def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None:
-    store = alone.handle()
+def test_a_finding_that_late_evidence_refutes_is_withdrawn(opened: Store) -> None:
+    store = opened.handle()
     case = load_case(CASES / "transfer_short" / "cases" / "refused_is_not_short.yaml")
     refusal = next(i for i, f in enumerate(case.facts) if f.attributes.get("pagewitness.transfer.status") == "refused")
     before = case.facts[:refusal]
@@ -109,51 +109,51 @@ def test_a_finding_that_late_evidence_refutes_is_withdrawn(alone: Store) -> None
     # the agents' last words are dated two minutes on, and decode has not been heard of since it reserved
     words = [fact for fact in case.facts if fact.span == "pagewitness.emitter"]
     later = [f.but(extra={"pagewitness.attested": f.attributes["pagewitness.attested"] + 120 * 10**9}) for f in words]
-    alone.insert_otlp(export(*before, *later))
+    opened.insert_otlp(export(*before, *later))
     run(store)
     assert findings(store, case) == {"transfer_short"}
-    alone.insert_otlp(export(*withheld))
+    opened.insert_otlp(export(*withheld))
     run(store)
     assert findings(store, case) == set()
 
 
-def test_a_pass_over_nothing_says_so(alone: Store) -> None:
-    report = Runner(alone.handle(), DetectionSettings()).run_once()
+def test_a_pass_over_nothing_says_so(opened: Store) -> None:
+    report = Runner(opened.handle(), DetectionSettings()).run_once()
     assert (report.judged, report.changed) == (0, 0)
 
 
-def test_an_agent_that_is_heard_again_reopens_what_its_silence_had_made_unknown(alone: Store) -> None:
-    store = alone.handle()
+def test_an_agent_that_is_heard_again_reopens_what_its_silence_had_made_unknown(opened: Store) -> None:
+    store = opened.handle()
     case = load_case(WHOLE)
     words = [fact for fact in case.facts if fact.span == "pagewitness.emitter"]
-    alone.insert_otlp(export(*(fact for fact in case.facts if fact not in words)))
+    opened.insert_otlp(export(*(fact for fact in case.facts if fact not in words)))
     moment = [datetime.now(UTC) + timedelta(minutes=5)]
     runner = Runner(store, DetectionSettings(), now=lambda: moment[0])
     runner.run_once()
     assert response(store, case)["verdict"] == "unknown"
     moment[0] = datetime.now(UTC)
-    alone.insert_otlp(export(*words))
+    opened.insert_otlp(export(*words))
     runner.run_once()
     assert response(store, case)["verdict"] == "clean"
 
 
-def test_a_decode_leg_of_which_every_fact_was_lost_leaves_an_unknown_response(alone: Store) -> None:
-    store = alone.handle()
+def test_a_decode_leg_of_which_every_fact_was_lost_leaves_an_unknown_response(opened: Store) -> None:
+    store = opened.handle()
     case = load_case(WHOLE)
-    alone.insert_otlp(export(*(fact for fact in case.facts if fact.uid != case.uids["d1"])))
+    opened.insert_otlp(export(*(fact for fact in case.facts if fact.uid != case.uids["d1"])))
     run(store)
     (row,) = store.rows("SELECT verdict, reasons, tenant FROM responses")
     assert (row["verdict"], row["reasons"]) == ("unknown", ["decode_leg_not_seen"])
     assert row["tenant"] in {fact.attributes.get("tenant.id") for fact in case.facts}
 
 
-def test_a_decode_leg_that_comes_late_takes_the_place_of_its_prefill_leg(alone: Store) -> None:
-    store = alone.handle()
+def test_a_decode_leg_that_comes_late_takes_the_place_of_its_prefill_leg(opened: Store) -> None:
+    store = opened.handle()
     case = load_case(WHOLE)
     late = [fact for fact in case.facts if fact.uid == case.uids["d1"]]
-    alone.insert_otlp(export(*(fact for fact in case.facts if fact not in late)))
+    opened.insert_otlp(export(*(fact for fact in case.facts if fact not in late)))
     run(store)
-    alone.insert_otlp(export(*late))
+    opened.insert_otlp(export(*late))
     run(store)
     assert store.rows("SELECT response_uid, verdict FROM responses") == [
         {"response_uid": case.uids["d1"], "verdict": "clean"}
@@ -173,13 +173,13 @@ def test_a_decode_leg_that_comes_late_takes_the_place_of_its_prefill_leg(alone: 
     ],
 )
 def test_an_absurd_number_costs_its_own_response_the_clean_verdict_and_no_other(
-    alone: Store, span: str, absurd: dict[str, int]
+    opened: Store, span: str, absurd: dict[str, int]
 ) -> None:
-    store = alone.handle()
+    store = opened.handle()
     hostile, honest = load_case(WHOLE), load_case(LEAK)
     (name,) = absurd
     bent = [f.but(extra=absurd) if f.span == span and name in f.attributes else f for f in hostile.facts]
-    alone.insert_otlp(export(*bent, *honest.facts))
+    opened.insert_otlp(export(*bent, *honest.facts))
     run(store)
     assert response(store, hostile)["verdict"] != "clean"
     assert response(store, honest)["verdict"] == "violation"
@@ -219,14 +219,14 @@ def test_cached_pages_of_requests_that_nobody_vouched_for_are_not_one_tenants(st
     assert (row["verdict"], row["reasons"]) == ("unknown", ["prefix_unattributed"])
 
 
-def test_a_configuration_that_comes_last_reopens_what_lacked_it(alone: Store) -> None:
-    store = alone.handle()
+def test_a_configuration_that_comes_last_reopens_what_lacked_it(opened: Store) -> None:
+    store = opened.handle()
     case = load_case(WHOLE)
     configs = [f for f in case.facts if f.span == "pagewitness.node.config"]
-    alone.insert_otlp(export(*(f for f in case.facts if f not in configs)))
+    opened.insert_otlp(export(*(f for f in case.facts if f not in configs)))
     run(store)
     assert response(store, case)["verdict"] == "unknown"
-    alone.insert_otlp(export(*configs))
+    opened.insert_otlp(export(*configs))
     run(store)
     assert store.rows("SELECT response_uid, verdict FROM responses") == [
         {"response_uid": case.uids["d1"], "verdict": "clean"}

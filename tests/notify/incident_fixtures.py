@@ -50,13 +50,14 @@ def make_desk(handle: Queries, folder: Path) -> IncidentDesk:
 
 def tell(book: VerdictBook) -> Story:
     """Four customers' responses read KV of zenith (one of them derived), a researcher's too; one is unknown."""
-    acme, _ = book.leak("acme", "zenith", emitter="host1/decode-31001-tp0")
-    acme_later, _ = book.leak("acme", "zenith", emitter="host2/decode-31001-tp0")
-    orion, _ = book.leak("orion", "zenith", emitter="host2/decode-31001-tp0", tokens_delivered=7)
-    derived, _ = book.leak("orion", "zenith", derived=True, rules=["read_unwritten_page"])
-    researcher, _ = book.leak("lab", "zenith", traffic="researcher")
-    nobodys = book.response("acme", verdict="violation", scope="no_writer", no_writer_slots=16, foreign_slots=16)
-    unsure = book.response("orion", verdict="unknown", reasons=["peer_not_seen"])
-    book.response("calm")
+    with book.together():
+        acme, _ = book.leak("acme", "zenith", emitter="host1/decode-31001-tp0")
+        acme_later, _ = book.leak("acme", "zenith", emitter="host2/decode-31001-tp0")
+        orion, _ = book.leak("orion", "zenith", emitter="host2/decode-31001-tp0", tokens_delivered=7)
+        derived, _ = book.leak("orion", "zenith", derived=True, rules=["read_unwritten_page"])
+        researcher, _ = book.leak("lab", "zenith", traffic="researcher")
+        nobodys = book.response("acme", verdict="violation", scope="no_writer", no_writer_slots=16, foreign_slots=16)
+        unsure = book.response("orion", verdict="unknown", reasons=["peer_not_seen"])
+        book.response("calm")
     book.state()
     return Story(acme, acme_later, orion, derived, researcher, nobodys, unsure)

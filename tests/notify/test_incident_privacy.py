@@ -7,7 +7,7 @@ prints, in every form, for both roles; the question goes through the API to a st
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from detectors.queries import Queries
+from collector.store import Handle
 from engine_hooks.identity import EvidenceKey
 from notify import cli
 from notify.answers import StatusAnswer
@@ -26,7 +26,8 @@ from notify.incidents.incident_desk import IncidentDesk
 from notify.names import TenantNames
 from notify.operator_store import OperatorStore
 from notify.operator_view import OperatorView
-from tests.notify.incident_fixtures import day
+from tests.notify.incident_fixtures import day, make_desk
+from tests.support.stores import fresh_store
 from tests.support.verdicts import EVIDENCE_KEY, KEYS, START, VerdictBook
 
 TOKEN = "t" * 43
@@ -41,39 +42,56 @@ class Known:
     secrets: set[str] = field(default_factory=set)
 
 
-@pytest.fixture
-def world(book: VerdictBook, handle: Queries) -> dict[str, Known]:
+@pytest.fixture(scope="module")
+def handle() -> Iterator[Handle]:
+    """A store of this module's: its questions change nothing."""
+    with fresh_store() as store:
+        yield store.handle()
+
+
+@pytest.fixture(scope="module")
+def incidents(handle: Handle, tmp_path_factory: pytest.TempPathFactory) -> IncidentDesk:
+    return make_desk(handle, tmp_path_factory.mktemp("names"))
+
+
+@pytest.fixture(scope="module")
+def world(handle: Handle) -> dict[str, Known]:
     """Each tenant read KV of the next and has an unknown response, on a node, on pages and at times of its own."""
+    book = VerdictBook(handle)
     known = {name: Known() for name in TENANTS}
-    for place, name in enumerate(TENANTS):
-        donor = TENANTS[(place + 1) % len(TENANTS)]
-        emitter, page = f"{name[::-1]}-host/decode-4100{place}-tp0", 7_310_000 + place
-        at = START + timedelta(minutes=7 * place + 3, seconds=11 + place, milliseconds=137 + place)
-        rid = f"chatcmpl-{place}"
-        fields: dict[str, Any] = {"emitter": emitter, "rid": rid, "rules": ["read_unwritten_page"]}
-        source = book.response(donor, started=at - timedelta(minutes=2), emitter=f"{donor[::-1]}-source/decode-1-tp0")
-        reader = book.response(
-            name, verdict="violation", scope="cross_tenant", donor_tenants=1, foreign_slots=16, started=at, **fields
-        )
-        book.foreign_range(reader, donor=source, donor_tenant=donor, page=page)
-        book.finding(reader, name)
-        unsure = book.response(name, verdict="unknown", reasons=["peer_not_seen"], started=at + timedelta(minutes=1))
-        mine = {reader, unsure}
-        known[name].secrets |= {name, *(book.identity(name, key)[0] for key in KEYS), emitter, str(page)}
-        known[name].secrets |= {EvidenceKey(EVIDENCE_KEY).rid(rid).hex()}
-        known[donor].secrets |= {source, f"{donor[::-1]}-source"}
-        for row in handle.rows(
-            "SELECT * FROM response_versions WHERE response_uid IN {u:Array(String)}", {"u": [*mine]}
-        ):
-            known[name].secrets |= {row["response_uid"], row["prefill_uid"]}
-            known[name].secrets |= {moment.strftime("%H:%M:%S") for moment in (row["started"], row["ended"])}
+    mine: dict[str, str] = {}
+    with book.together():
+        for place, name in enumerate(TENANTS):
+            donor = TENANTS[(place + 1) % len(TENANTS)]
+            emitter, page = f"{name[::-1]}-host/decode-4100{place}-tp0", 7_310_000 + place
+            at = START + timedelta(minutes=7 * place + 3, seconds=11 + place, milliseconds=137 + place)
+            rid = f"chatcmpl-{place}"
+            fields: dict[str, Any] = {"emitter": emitter, "rid": rid, "rules": ["read_unwritten_page"]}
+            origin = f"{donor[::-1]}-source"
+            source = book.response(donor, started=at - timedelta(minutes=2), emitter=f"{origin}/decode-1-tp0")
+            reader = book.response(
+                name, verdict="violation", scope="cross_tenant", donor_tenants=1, foreign_slots=16, started=at, **fields
+            )
+            book.foreign_range(reader, donor=source, donor_tenant=donor, page=page)
+            book.finding(reader, name)
+            unsure = book.response(
+                name, verdict="unknown", reasons=["peer_not_seen"], started=at + timedelta(minutes=1)
+            )
+            mine |= {reader: name, unsure: name}
+            known[name].secrets |= {name, *(book.identity(name, key)[0] for key in KEYS), emitter, str(page)}
+            known[name].secrets |= {EvidenceKey(EVIDENCE_KEY).rid(rid).hex()}
+            known[donor].secrets |= {source, origin}
+    for row in handle.rows("SELECT * FROM response_versions WHERE response_uid IN {u:Array(String)}", {"u": [*mine]}):
+        secrets = known[mine[row["response_uid"]]].secrets
+        secrets |= {row["response_uid"], row["prefill_uid"]}
+        secrets |= {moment.strftime("%H:%M:%S") for moment in (row["started"], row["ended"])}
     book.state()
     return known
 
 
 @pytest.fixture
 def notify(
-    handle: Queries, incidents: IncidentDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    handle: Handle, incidents: IncidentDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """The command, over the API of this process."""
     names = TenantNames(None, KEYS)
@@ -116,8 +134,8 @@ def notify(
     return run
 
 
-@pytest.fixture
-def defined(world: dict[str, Known], handle: Queries, incidents: IncidentDesk) -> IncidentDesk:
+@pytest.fixture(scope="module")
+def defined(world: dict[str, Known], handle: Handle, incidents: IncidentDesk) -> IncidentDesk:
     """An incident whose definition names others too."""
     everyones = [row["emitter"] for row in handle.rows("SELECT DISTINCT emitter FROM response_versions")]
     others = [one for one in everyones if "source" in one]

@@ -1,4 +1,4 @@
-"""A real store for the verdicts about fleets, shared by the tests of this folder; each fleet has ids of its own."""
+"""A real store for the verdicts about fleets, empty for each test of this folder."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from collector.store import Store
+from collector.store import Handle, Store
 from detectors.queries import Queries
-from tests.support.stores import fresh_store
+from tests.support.stores import empty, fresh_store
 
 
 @pytest.fixture(scope="session")
-def opened() -> Iterator[Store]:
+def kept() -> Iterator[tuple[Store, Handle]]:
     with fresh_store() as store:
-        yield store
+        yield store, store.handle()
 
 
-@pytest.fixture(scope="session")
-def store(opened: Store) -> Queries:
-    return opened.handle()
+@pytest.fixture
+def opened(kept: tuple[Store, Handle]) -> Store:
+    """A store with nothing in it."""
+    empty(kept[1])
+    return kept[0]
+
+
+@pytest.fixture
+def store(opened: Store, kept: tuple[Store, Handle]) -> Queries:
+    """What detection reads and writes of it."""
+    return kept[1]
 
 
 @pytest.fixture
